@@ -1,0 +1,17 @@
+// Command hanbeon runs the whole system on a laptop, and operates a data file.
+//
+// Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2 misuse (nothing was done).
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once, which loses nothing either
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	_ "time/tzdata" // the business zone must exist on every machine
+)
+
+// app is one call of the command.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	now            func() time.Time
+
+	data string // path of the data file
+	json bool
+	zone *time.Location
+
+	began bool // the arguments were accepted: what fails from now on is no misuse
+}
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitMisuse = 2
+)
+
+// misuseError is a mistake in the arguments; nothing was done.
+type misuseError struct{ error }
+
+func misuse(format string, args ...any) error { return misuseError{fmt.Errorf(format, args...)} }
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return (&app{stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintln(a.stderr, "hanbeon: "+oneLine(err))
+	if m := (misuseError{}); errors.As(err, &m) || !a.began {
+		return exitMisuse
+	}
+	return exitFailed
+}
+
+// oneLine is an error as one line of text: what came from outside cannot forge lines or move the cursor.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	var b strings.Builder
+	for _, r := range strings.Join(lines, "; ") {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+const (
+	defaultData = "data/hanbeon.db"
+	defaultZone = "Asia/Seoul"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hanbeon",
+		Short: "Scheduled and requested work that takes effect exactly once",
+		Long: `hanbeon (한 번, "once") runs scheduled and requested work so that every piece of it takes effect exactly once, whatever the scheduler, the queue, an
+operator or a crash does. This command runs the whole system in one process, without an account or a network, and operates its data file.
+
+When in doubt, run it again: it only does what is missing.
+
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 failed, 2 misuse (nothing was done).`,
+		Example: `  hanbeon demo --members 10000
+  hanbeon members sample --count 1000 | hanbeon members import -
+  hanbeon run monthly-point --period 2024-04 --amount 100
+  hanbeon points member-000042`,
+		Version:       version().Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("hanbeon {{.Version}}\n")
+	root.SuggestionsMinimumDistance = 2
+	zone := defaultZone
+	root.PersistentFlags().StringVar(&a.data, "data", defaultData, "data `file`; one process at a time")
+	root.PersistentFlags().StringVar(&zone, "zone", defaultZone, "business time `zone`; never change it once a period was granted")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the result as JSON")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		loaded, err := time.LoadLocation(zone)
+		if err != nil || zone == "" || zone == "Local" {
+			return misuse("--zone %q: want an IANA time zone such as %s", zone, defaultZone)
+		}
+		a.zone = loaded
+		return nil
+	}
+	root.AddGroup(
+		&cobra.Group{ID: "system", Title: "The system on a laptop:"},
+		&cobra.Group{ID: "work", Title: "Work:"},
+		&cobra.Group{ID: "look", Title: "Look:"},
+	)
+	for group, commands := range map[string][]*cobra.Command{
+		"system": {a.demoCommand(), a.localCommand()},
+		"work":   {a.membersCommand(), a.runCommand(), a.cancelCommand()},
+		"look":   {a.jobsCommand(), a.watchCommand(), a.pointsCommand(), a.auditCommand(), a.versionCommand()},
+	} {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	return root
+}
+
+// does is the RunE of a command whose arguments have been accepted.
+func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.began = true
+		return f(cmd.Context(), args)
+	}
+}
+
+// wantsSubcommand is the RunE of a command that does nothing by itself.
+func wantsSubcommand(cmd *cobra.Command, args []string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	got := "nothing"
+	if len(args) > 0 {
+		got = strconv.Quote(args[0])
+	}
+	return misuse("%s: want one of %s, got %s", cmd.CommandPath(), strings.Join(names, ", "), got)
+}
+
+// print writes a result: v as JSON on one line, or what text writes.
+func (a *app) print(v any, text func(w io.Writer)) error {
+	if !a.json {
+		text(a.stdout)
+		return nil
+	}
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// note tells something on stderr, in one line.
+func (a *app) note(format string, args ...any) { fmt.Fprintln(a.stderr, fmt.Sprintf(format, args...)) }

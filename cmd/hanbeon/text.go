@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// comma writes a number with a comma after every three digits.
+func comma(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// row writes one line of a report: a name and what it is.
+func row(w io.Writer, name, format string, args ...any) {
+	fmt.Fprintf(w, "%-15s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// number is how many there are of something, in the singular or plural.
+func number(n int64, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return comma(n) + " " + one + "s"
+}

@@ -1,0 +1,3 @@
+package cloud
+
+var NewMetric = newMetric

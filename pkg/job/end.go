@@ -1,0 +1,175 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hanbeon/pkg/store"
+)
+
+// Close completes a job if every subject of its manifest is settled, and tells whether this call did. A worker, a fan-out or the reaper may be the one; a
+// lost race is no error.
+func (s *Store) Close(ctx context.Context, id string) (bool, error) {
+	j, err := s.Find(ctx, id)
+	if err != nil || j.State != Running || j.Ending != "" || !j.TotalKnown() {
+		return false, err
+	}
+	t, err := s.TallyOf(ctx, j)
+	if err != nil || t.Settled() != j.Total {
+		return false, err
+	}
+	var with []store.Write
+	if j.Period != "" && t.Failed == 0 {
+		rec, ok, err := s.FindPeriod(ctx, j.Kind, j.Period)
+		if err != nil || !ok {
+			return false, errors.Join(err, fmt.Errorf("period %s of job %s is missing", j.Period, id))
+		}
+		if rec.ClosedBy == "" { // one that is closed stays closed
+			with = append(with, store.Update(periodKey(j.Kind, j.Period), store.Attrs{"closedBy": id}, nil, rec.conds()...))
+		}
+	}
+	return s.end(ctx, j, Completed, t.Counts, with...)
+}
+
+// end is the one way a job ends: its terminal state and its freed slot in one transaction. The job must stand as it was read, and the slot must be its own.
+func (s *Store) end(ctx context.Context, j Job, to State, c Counts, with ...store.Write) (bool, error) {
+	key, err := keyOf(j.ID)
+	if err != nil {
+		return false, err
+	}
+	set := store.Attrs{"state": string(to), "applied": c.Applied, "already": c.Already, "failed": c.Failed, "finishedAt": s.now()}
+	writes := append([]store.Write{
+		store.Update(key, set, nil, store.Equals("state", string(j.State)), store.Equals("ending", string(j.Ending))),
+		store.Delete(slotKey(j.Slot), store.Equals("job", j.ID)),
+	}, with...)
+	err = s.store.Transact(ctx, writes...)
+	if !isRefused(err) {
+		return err == nil, err
+	}
+	if _, moved := refusedAt(err, 0); !moved {
+		if _, lost := refusedAt(err, 1); lost {
+			// Either somebody ended the job between our read and now, or the slot is not the job's: never skip that silently.
+			if now, err := s.Find(ctx, j.ID); err == nil && now.State.Active() {
+				return false, fmt.Errorf("job %s is %s and does not hold its slot %s: the table is corrupt", j.ID, now.State, j.Slot)
+			}
+		}
+	}
+	return false, nil
+}
+
+// ErrOver says that a job is over: it can no longer be cancelled or failed.
+var ErrOver = errors.New("the job is over")
+
+// Cancel ends a job as CANCELLED. done is false when time ran out on the way: the job is marked, and the reaper finishes it at once. ErrOver when the job has ended
+// in another way, or is about to.
+func (s *Store) Cancel(ctx context.Context, id string) (j Job, done bool, err error) {
+	return s.begin(ctx, id, Cancelled, "")
+}
+
+// Fail ends a job as FAILED with a reason, like Cancel. The job must still stand as the caller read it.
+func (s *Store) Fail(ctx context.Context, seen Job, reason string) (j Job, done bool, err error) {
+	key, err := keyOf(seen.ID)
+	if err != nil {
+		return Job{}, false, err
+	}
+	err = s.store.Transact(ctx, store.Update(key, store.Attrs{"ending": string(Failed), "reason": reason}, nil,
+		store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals("segmentsDone", seen.SegmentsDone)))
+	if isRefused(err) {
+		return seen, false, nil // it moved: look again later
+	}
+	if err != nil {
+		return seen, false, err
+	}
+	return s.begin(ctx, seen.ID, Failed, reason)
+}
+
+// begin marks the ending of a job, unless it is marked, and finishes it.
+func (s *Store) begin(ctx context.Context, id string, to State, reason string) (Job, bool, error) {
+	key, err := keyOf(id)
+	if err != nil {
+		return Job{}, false, err
+	}
+	for {
+		j, err := s.Find(ctx, id)
+		switch {
+		case err != nil:
+			return j, false, err
+		case j.State == to:
+			return j, true, nil
+		case !j.State.Active() || j.Ending != "" && j.Ending != to:
+			return j, false, fmt.Errorf("%w: %s is %s %s", ErrOver, id, j.State, j.Ending)
+		case j.Ending == to:
+			return s.Finish(ctx, j)
+		}
+		set := store.Attrs{"ending": string(to), "reason": reason}
+		err = s.store.Transact(ctx, store.Update(key, set, nil, store.Equals("state", string(j.State)), store.Equals("ending", "")))
+		if err != nil && !isRefused(err) {
+			return j, false, err
+		}
+	}
+}
+
+// Finish goes on with an ending that has begun: it closes the shards one by one, and when it has itself seen every one closed it ends the job. Anybody may call it, any number of times.
+//
+// One transaction over all shards would conflict with every busy worker; shard by shard each conflict is short, and a worker that meets a closed shard stops.
+// Contention and lost answers are retried for a while, or until ctx ends.
+func (s *Store) Finish(ctx context.Context, j Job) (Job, bool, error) {
+	for n := range j.Shards {
+		if err := s.closeShard(ctx, j, n); err != nil {
+			return j, false, err
+		}
+	}
+	t, err := s.TallyOf(ctx, j)
+	if err != nil {
+		return j, false, err
+	}
+	// The state may have gone from PENDING to RUNNING just before the mark; from then on it stands.
+	now, err := s.Find(ctx, j.ID)
+	if err != nil || !now.State.Active() {
+		return now, err == nil && now.State == j.Ending, err
+	}
+	if _, err := s.end(ctx, now, now.Ending, t.Counts); err != nil {
+		return now, false, err
+	}
+	now, err = s.Find(ctx, j.ID)
+	return now, err == nil && !now.State.Active(), err
+}
+
+func (s *Store) closeShard(ctx context.Context, j Job, n int) error {
+	const tries = 20 // about 12 s of waiting
+	wait := 5 * time.Millisecond
+	for try := 1; ; try++ {
+		err := s.store.Transact(ctx, store.Update(shardKey(j.ID, n), store.Attrs{"open": false, "touchedAt": s.now()}, nil, store.Equals("open", true)))
+		if err == nil || isRefused(err) { // closed already, or expired: refused writes all the same
+			return nil
+		}
+		if try == tries || ctx.Err() != nil {
+			return fmt.Errorf("close shard %d of job %s: %w", n, j.ID, errors.Join(ctx.Err(), err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, time.Second)
+	}
+}
+
+// CountResend counts, before the reaper sends again, that it does: segments, or subjects of the manifest. counted is false when the job no longer stands as it was seen.
+func (s *Store) CountResend(ctx context.Context, seen Job, segments bool) (counted bool, err error) {
+	key, err := keyOf(seen.ID)
+	if err != nil {
+		return false, err
+	}
+	attr, was := "subjectResends", seen.SubjectResends
+	if segments {
+		attr, was = "segmentResends", seen.SegmentResends
+	}
+	err = s.store.Transact(ctx, store.Update(key, store.Attrs{attr: was + 1, "resentAt": s.now()}, nil,
+		store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals(attr, was)))
+	if isRefused(err) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,39 @@
+package local
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Clock is the time of a stack. It never goes back.
+type Clock struct {
+	origin time.Time    // what the clock said at `from`
+	from   time.Time    // with the monotonic reading, so that a wall clock that is set does not matter
+	offset atomic.Int64 // nanoseconds jumped over so far
+	wall   bool         // follow the wall clock instead
+}
+
+// newClock is the wall's clock, or one that starts at a time and can be moved on.
+func newClock(skip bool, start time.Time) *Clock {
+	now := time.Now()
+	if start.IsZero() {
+		start = now
+	}
+	return &Clock{origin: start, from: now, wall: !skip}
+}
+
+// Now is the time in UTC, in whole milliseconds.
+func (c *Clock) Now() time.Time {
+	now := time.Now()
+	if !c.wall {
+		now = c.origin.Add(now.Sub(c.from) + time.Duration(c.offset.Load()))
+	}
+	return now.UTC().Truncate(time.Millisecond)
+}
+
+// skip moves the clock on; a negative or zero d does nothing.
+func (c *Clock) skip(d time.Duration) {
+	if d > 0 && !c.wall {
+		c.offset.Add(int64(d))
+	}
+}

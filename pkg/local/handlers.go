@@ -1,0 +1,60 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"hanbeon/pkg/dispatch"
+	"hanbeon/pkg/job"
+	"hanbeon/pkg/kinds"
+	"hanbeon/pkg/kinds/monthlypoint"
+	"hanbeon/pkg/reaper"
+	"hanbeon/pkg/worker"
+)
+
+// dispatcherName is the function that Fire invokes.
+const dispatcherName = "dispatcher"
+
+// wiring is what a handler is made from. The names are those of the configuration of the functions, so that the lines below are theirs, word for word.
+type wiring struct {
+	job.Env
+	Zone     *time.Location
+	Calendar job.Calendar
+}
+
+// handlers are those of the functions, by name.
+func handlers(c wiring) map[string]lambda.Handler {
+	return map[string]lambda.Handler{
+		dispatcherName:  dispatcherHandler(c),
+		"fanout":        fanoutHandler(c),
+		"monthly-point": monthlyPointHandler(c),
+		"reaper":        reaperHandler(c),
+	}
+}
+
+func dispatcherHandler(c wiring) lambda.Handler {
+	handler := dispatch.NewDispatcher(c.Env, kinds.All(c.Store, c.Zone)...).Handle
+	return lambda.NewHandler(handler)
+}
+
+func fanoutHandler(c wiring) lambda.Handler {
+	handler := dispatch.NewFanout(c.Env, kinds.All(c.Store, c.Zone)...).Handle
+	return lambda.NewHandler(handler)
+}
+
+func monthlyPointHandler(c wiring) lambda.Handler {
+	handler := worker.NewBulk(c.Env, monthlypoint.New(c.Store, c.Zone)).Handle
+	return lambda.NewHandler(handler)
+}
+
+func reaperHandler(c wiring) lambda.Handler {
+	handler := reaper.New(c.Env, c.Calendar, kinds.All(c.Store, c.Zone)...).Handle
+	return lambda.NewHandler(handler)
+}
+
+// recovery is what a stack does first on a store that has been used before.
+func recovery(c wiring) func(context.Context) error {
+	return reaper.New(c.Env, c.Calendar, kinds.All(c.Store, c.Zone)...).Recover
+}

@@ -1,0 +1,22 @@
+// Package worker applies deliveries of a queue.
+//
+// Bulk takes messages of a bulk kind, one subject each, and settles every subject once, whatever is delivered how often:
+//
+//   - it reads the job, and for one that is over writes nothing;
+//   - it puts up to 49 postings and one shard of the job's tally into one transaction: entries, balances and the count happen together or not at all;
+//   - a refused transaction says which writes are in the way and as what. Each of those goes its own way (table below), the rest goes again without them;
+//   - after an error without a definite answer the same call again is always correct, here or by a later delivery: the default is to try again, never "done".
+//
+// What is in the way of a posting, and what follows:
+//
+//	the shard is closed or gone              the job is over or ending: acknowledge, change nothing, try no other shard
+//	entry applied by this job                our own earlier write: acknowledge
+//	entry applied by another job, same       settle once as already: SETTLED + tally.already
+//	  content (digest)
+//	... other content                        settle once as failure conflicting-entry
+//	entry failed                             take over: applied over failed, effects, our SETTLED absent, tally.applied
+//	our SETTLED                              settled for this job: acknowledge
+//	a write that can never be accepted       failure invalid, if this process or this job has had one accepted; otherwise it is a mistake of the deployment: try again, loudly
+//
+// A subject is settled for a job when its entry is applied by this job or its SETTLED exists. An entry of another job alone does not settle it.
+package worker
