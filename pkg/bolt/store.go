@@ -229,7 +229,7 @@ func lookup(tx *bbolt.Tx, k store.Key) (store.Attrs, error) {
 func decode(k store.Key, value []byte) (store.Attrs, error) {
 	a, err := store.Unmarshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("item %s: %w (%v)", k, ErrDamaged, err)
+		return nil, fmt.Errorf("item %.100q: %w (%v)", k, ErrDamaged, err) // quoted and cut: its key may be part of the damage
 	}
 	return a, nil
 }

@@ -49,7 +49,8 @@ const parallelGroups = 4
 // PutMembers stores members, each by itself: one that is wrong keeps no other back. Only what differs from what is stored is written. Results are in
 // the order of members. Where an id occurs twice the first occurrence counts; a later one is Unchanged if it is equal, else its Err is ErrDuplicate.
 //
-// The writes are grouped, and a group is all or nothing; an error means that any of the groups may have been written. The same call again is always right.
+// The writes are grouped, and a group is all or nothing; an error means that any of the groups may have been written. The same call again is always
+// right.
 func (c *Catalog) PutMembers(ctx context.Context, members []Member) ([]Result, error) {
 	results := make([]Result, len(members))
 	first := make(map[string]int, len(members))
@@ -152,10 +153,11 @@ func (c *Catalog) Member(ctx context.Context, id string) (Member, bool, error) {
 	return m, err == nil, err
 }
 
-// Members lists the members of one segment in byte order of their ids, after a cursor ("" starts), at most limit of them (1 and up). next is "" at the end,
-// otherwise greater than cursor in byte order, and good for the same segment only. A page that is not the last has at least one member.
+// Members lists the members of one segment in byte order of their ids, after a cursor ("" starts), at most limit of them (1 and up). next is "" at
+// the end, otherwise greater than cursor in byte order, and good for the same segment only. A page that is not the last has at least one member.
 //
-// A cursor is the last id and the cursor of the store, with a space between, which sorts before every byte of an id: the store's own cursor promises no order.
+// A cursor is the last id and the cursor of the store, with a space between, which sorts before every byte of an id: the store's own cursor promises
+// no order.
 func (c *Catalog) Members(ctx context.Context, segment int, cursor string, limit int) (members []Member, next string, err error) {
 	if segment < 0 || segment >= job.Segments {
 		return nil, "", fmt.Errorf("segment %d: want 0 to %d", segment, job.Segments-1)

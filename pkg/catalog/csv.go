@@ -113,7 +113,7 @@ func (m *MemberReader) openQuote(l line) (string, error) {
 		if err != nil && err != io.EOF {
 			return "", err
 		}
-		if err == io.EOF || more.long || text.Len()+len(more.text) >= maxLine {
+		if err == io.EOF || text.Len()+len(more.text) >= maxLine {
 			if err == nil {
 				taken = append(taken, more)
 			}
@@ -205,7 +205,8 @@ const (
 	secondLayout = "2006-01-02T15:04:05"
 )
 
-// ParseJoined reads when a member joined: an RFC 3339 date-time with offset, or a date, which means 00:00 of that day in the business time zone. The error names `joined`.
+// ParseJoined reads when a member joined: an RFC 3339 date-time with offset, or a date, which means 00:00 of that day in the business time zone. The
+// error names `joined`.
 func ParseJoined(s string, zone *time.Location) (time.Time, error) {
 	if len(s) == len(dateLayout) {
 		// Checked in UTC: where that midnight is skipped the zone gives an instant of the day before, and the date is still a real one.

@@ -76,6 +76,7 @@ func TestReadMembers(t *testing.T) {
 		{"a quote in the middle", header + `a,ACTIVE,2024-04-01,x"y"` + "\n" + good, []string{"2! broken quotes", "3 a"}},
 		{"text after a quote", header + `a,ACTIVE,2024-04-01,"x"y` + "\n" + good, []string{"2! broken quotes", "3 a"}},
 		{"a quote never closed", header + `a,ACTIVE,2024-04-01,"x` + "\n" + good + good, []string{"2! broken quotes", "3 a", "4 a"}},
+		{"a quote never closed and not text", header + "a,ACTIVE,2024-04-01,\"\xff\n" + good, []string{"2! is not valid UTF-8", "3 a"}},
 		{"a quote never closed in the last line", header + good + `a,ACTIVE,2024-04-01,"`, []string{"2 a", "3! broken quotes"}},
 		{"open quotes in two rows", header + `a,ACTIVE,2024-04-01,"x` + "\n" + good + `b,ACTIVE,2024-04-01,"y` + "\n" + good, []string{"2! broken quotes", "3 a", "4! broken quotes", "5 a"}},
 		{"a quoted field over lines never hides a member", header + "a,ACTIVE,2024-04-01,\"x\nevil,ACTIVE,2024-04-01,y\"\n" + good, []string{"2! a quoted field runs on to line 3", "4 a"}},
@@ -114,7 +115,8 @@ func TestReadMembersRefusesAHeaderUpFront(t *testing.T) {
 
 func TestReadMembersStopsAtAReadError(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{header + "a,ACTIVE,2024-04-01,x\n", header + "a,ACTIVE,2024-04-01,x\nb,ACT", header + "a,ACTIVE,2024-04-01,x\nb,ACTIVE,2024-04-01,\"x\n"} {
+	for _, text := range []string{header + "a,ACTIVE,2024-04-01,x\n", header + "a,ACTIVE,2024-04-01,x\nb,ACT", header + "a,ACTIVE,2024-04-01,x\nb,ACTIVE,2024-04-01,\"x\n",
+		header + "a,ACTIVE,2024-04-01,x\n" + strings.Repeat("y", 200_000)} {
 		m, err := catalog.ReadMembers(io.MultiReader(strings.NewReader(text), iotest.ErrReader(errDisk)), time.UTC)
 		if err != nil {
 			t.Fatal(err)
@@ -123,8 +125,21 @@ func TestReadMembersStopsAtAReadError(t *testing.T) {
 			t.Fatalf("first row: %+v, %v", row, err)
 		}
 		if row, err := m.Next(); !errors.Is(err, errDisk) {
-			t.Errorf("after %q: %+v, error %v, want %v", text, row, err, errDisk)
+			t.Errorf("after %.80q: %+v, error %v, want %v", text, row, err, errDisk)
 		}
+	}
+}
+
+func TestReadMembersKeepsMilliseconds(t *testing.T) {
+	t.Parallel()
+	m, err := catalog.ReadMembers(strings.NewReader("id,status,joined\na,ACTIVE,2024-04-01T00:30:00.123999+09:00\n"), time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := m.Next()
+	want := catalog.Member{ID: "a", Status: catalog.Active, JoinedAt: time.Date(2024, 3, 31, 15, 30, 0, 123_000_000, time.UTC)}
+	if err != nil || row.Member != want {
+		t.Errorf("%+v (%v), want %+v", row, err, want)
 	}
 }
 

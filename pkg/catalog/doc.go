@@ -1,13 +1,14 @@
 // Package catalog owns the business data that jobs read, so far the members: how they are stored, read page by page, and brought in from a CSV file.
 //
-// The table `catalog` is its own; no other package knows its keys. A member is the item MEMBERS#n / id, where n is the segment of the id (job.SegmentOf among
-// job.Segments). One partition per segment makes "all members" sixteen ordered queries, never a scan, and spreads the load of an import.
+// The table `catalog` is its own; no other package knows its keys. A member is the item MEMBERS#n / id, where n is the segment of the id
+// (job.SegmentOf among job.Segments). One partition per segment makes "all members" sixteen ordered queries, never a scan, and spreads the load of an
+// import.
 //
 // # The CSV file of members
 //
-// UTF-8, with or without a byte order mark at the start, lines ending in LF or CRLF, fields separated by commas and quoted as in RFC 4180. The first line names the
-// columns: `id`, `status`, `joined` and, if wanted, `name`, in any order, spelled exactly so. A header that lacks one, repeats one or has another is refused before any
-// row is read.
+// UTF-8, with or without a byte order mark at the start, lines ending in LF or CRLF, fields separated by commas and quoted as in RFC 4180. The first
+// line names the columns: `id`, `status`, `joined` and, if wanted, `name`, in any order, spelled exactly so. A header that lacks one, repeats one or
+// has another is refused before any row is read.
 //
 //	column  content
 //	id      1 to 128 of A-Z a-z 0-9 . _ ~ @ + = - (once.CheckSubject: what differs is refused, never repaired)
@@ -16,9 +17,10 @@
 //	        00:00 of that day in the business time zone; in the years 1900 to 9999 (UTC)
 //	name    up to 256 bytes without control characters, or empty
 //
-// A field has no line breaks, and a line at most 64 KB. Empty lines are skipped. A row that breaks a rule is reported with its line and the reason, and reading goes
-// on with the next line; a quoted field that runs over several lines is one bad row, so that no text inside quotes is ever read as a member. Where a
-// quote opens and is not closed within 64 KB, the row it stands in is bad and reading goes on with the next line.
+// A field has no line breaks, and a line at most 64 KB. Empty lines are skipped. A row that breaks a rule is reported with its line and the reason,
+// and reading goes on with the next line; a quoted field that runs over several lines is one bad row, so that no text inside quotes is ever read as a
+// member. Where a quote opens and is not closed within 64 KB, the row it stands in is bad and reading goes on with the next line.
 //
-// The first row of an id counts. A later one with the same content changes nothing; one with other content is a bad row. Importing a file again therefore changes nothing.
+// The first good row of an id counts. A later one with the same content changes nothing; one with other content is a bad row. Importing a file again
+// therefore changes nothing.
 package catalog

@@ -1,6 +1,7 @@
 package catalog
 
-// hashSet is a set of 64-bit hashes in a table with open addressing: 8 bytes per slot and nothing else. (A map[uint64]struct{} takes 16 bytes per slot and more.)
+// hashSet is a set of 64-bit hashes in a table with open addressing: 8 bytes per slot and nothing else. (A map[uint64]struct{} takes 16 bytes per
+// slot and more.)
 type hashSet struct {
 	slots []uint64 // 0: empty; the length is a power of two
 	n     int

@@ -31,15 +31,16 @@ type BadRow struct {
 // chunkRows is how many rows are in memory at once: ten full transactions.
 const chunkRows = 10 * store.MaxWrites
 
-// Import stores the members of a file and reports each bad row, in the order of lines, to bad as it is found. progress is told how many rows are done, after every
-// thousand and at the end. Both may be nil, and are called from the calling goroutine.
+// Import stores the members of a file and reports each bad row, in the order of lines, to bad as it is found. progress is told how many rows are
+// done, after every thousand and at the end. Both may be nil, and are called from the calling goroutine.
 //
-// An error (of the file, the store or the context) ends the import; the report then counts what is surely stored. Importing the file again is always right: it only writes
-// what differs, and what was bad is bad again.
+// An error (of the file, the store or the context) ends the import; the report then counts what is surely stored. Importing the file again is always
+// right: it only writes what differs, and what was bad is bad again.
 //
-// Memory: a thousand rows, and 8 bytes for each distinct id of the file at a load of 3/8 to 3/4, so 11 to 22 bytes per row (1,000,000 rows: 16 MB; half as much
-// again for the moment when the set grows). The set holds 64-bit hashes, seeded anew by each import. Two ids of one file share a hash with a chance of 3 in 10^8 for 1,000,000 rows; then the
-// later row, unless equal to what is stored, is reported as a duplicate, and the next import takes it.
+// Memory: a thousand rows, and 8 bytes for each distinct id of the file at a load of 3/8 to 3/4, so 11 to 22 bytes per row (1,000,000 rows: 16 MB;
+// half as much again for the moment when the set grows). The set holds 64-bit hashes, seeded anew by each import. Two ids of one file share a hash
+// with a chance of 3 in 10^8 for 1,000,000 rows; then the later row, unless equal to what is stored, is reported as a duplicate, and the next import
+// takes it.
 func Import(ctx context.Context, c *Catalog, r *MemberReader, progress func(rows int64), bad func(BadRow)) (Report, error) {
 	i := importer{catalog: c, seen: newHashSet(), seed: maphash.MakeSeed(), bad: bad}
 	for {
@@ -150,7 +151,8 @@ func (i *importer) refuse(line int64, reason string) {
 	}
 }
 
-// compare writes nothing: a member is Unchanged if it is stored as it is, else ErrDuplicate. It is for rows whose id was stored earlier in the same file.
+// compare writes nothing: a member is Unchanged if it is stored as it is, else ErrDuplicate. It is for rows whose id was stored earlier in the same
+// file.
 func (c *Catalog) compare(ctx context.Context, members []Member) ([]Result, error) {
 	if len(members) == 0 {
 		return nil, nil

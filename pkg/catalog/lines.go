@@ -46,8 +46,7 @@ func (l *lines) next() (line, error) {
 	if len(b) > maxLine {
 		got.text, got.long = got.text[:maxLine], true
 	}
-	for errors.Is(err, bufio.ErrBufferFull) {
-		got.long = true
+	for errors.Is(err, bufio.ErrBufferFull) { // longer than the buffer, so long is set
 		_, err = l.r.ReadSlice('\n')
 	}
 	if err != nil && err != io.EOF {

@@ -67,7 +67,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// ActiveBefore tells whether the member is ACTIVE and joined before t: the rule of who is granted what is scheduled for t. Joining at t itself is too late.
+// ActiveBefore tells whether the member is ACTIVE and joined before t: the rule of who is granted what is scheduled for t. Joining at t itself is too
+// late.
 func (m Member) ActiveBefore(t time.Time) bool { return m.Status == Active && m.JoinedAt.Before(t) }
 
 // normal is the member as it is stored and read back, so that two of the same content are equal by ==.

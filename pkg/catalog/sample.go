@@ -54,8 +54,8 @@ func sampleMember(i int, zone *time.Location) (m Member, joined string) {
 	return m, joined
 }
 
-// WriteSample writes a file of n members that ReadMembers takes: member-000001 and so on, the same for the same n and zone. 97 in 100 are ACTIVE and joined from 2015 to 2023.
-// Eligible tells how many of them a run grants.
+// WriteSample writes a file of n members that ReadMembers takes: member-000001 and so on, the same for the same n and zone. 97 in 100 are ACTIVE and
+// joined from 2015 to 2023. Eligible tells how many of them a run grants.
 func WriteSample(w io.Writer, n int, zone *time.Location) error {
 	b := bufio.NewWriterSize(w, 64*1024)
 	fmt.Fprintln(b, "id,status,joined,name")

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
@@ -72,22 +73,29 @@ func all(t testing.TB, c *catalog.Catalog, limit int) map[string]catalog.Member 
 	return found
 }
 
-// sparse is a store whose pages are often empty and still have a next, as DynamoDB's may be. Its cursors are of its own making and in no order.
+// sparse is a store whose pages are often empty and still have a next, as DynamoDB's may be. Its cursors sort backwards: the contract promises no order.
 type sparse struct {
 	store.Store
 	empty bool // the next page is
 }
 
+// backwards turns the order of texts of ASCII around; twice is the text itself.
+func backwards(s string) string {
+	b := []byte(s)
+	for i := range b {
+		b[i] = 127 - b[i]
+	}
+	return string(b)
+}
+
 func (s *sparse) Query(ctx context.Context, q store.Query) (store.Page, error) {
 	if s.empty = !s.empty; s.empty {
-		next := q.Cursor
-		if next == "" {
-			next = "start"
-		}
-		return store.Page{Next: next}, nil
+		return store.Page{Next: "~" + strings.TrimPrefix(q.Cursor, "~")}, nil
 	}
-	if q.Cursor == "start" {
-		q.Cursor = ""
+	q.Cursor = backwards(strings.TrimPrefix(q.Cursor, "~"))
+	page, err := s.Store.Query(ctx, q)
+	if page.Next != "" {
+		page.Next = "~" + backwards(page.Next)
 	}
-	return s.Store.Query(ctx, q)
+	return page, err
 }

@@ -72,7 +72,9 @@ func (w *world) later(d time.Duration) {
 }
 
 // through is the same jobs seen by a process whose calls go through a hook.
-func (w *world) through(hook sim.Hook) *job.Store { return job.NewStore(sim.Script(w.Store, hook), w.clock) }
+func (w *world) through(hook sim.Hook) *job.Store {
+	return job.NewStore(sim.Script(w.Store, hook), w.clock)
+}
 
 // table is everything that stands in the store now, by key.
 func (w *world) table(t testing.TB) map[string]store.Attrs {

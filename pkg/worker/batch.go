@@ -412,12 +412,3 @@ func (b *batch) settledAny() bool {
 	}
 	return false
 }
-
-func (b *batch) firstError() error {
-	for _, s := range b.subjects {
-		if s.again != nil && !errors.Is(s.again, errNoTime) {
-			return s.again
-		}
-	}
-	return nil
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -98,6 +99,13 @@ func (w *Bulk) deliver(ctx context.Context, id string, messages []*message) {
 		}
 	}
 	log := w.env.Log.With("kind", w.kind.Kind(), "job", id, "messages", len(messages))
+	defer func() {
+		if p := recover(); p != nil { // outside the postings, which recover one by one; what is settled by now is acknowledged when it comes again
+			err := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			log.ErrorContext(ctx, "delivery not finished", "error", err)
+			all(err)
+		}
+	}()
 	j, err := w.jobs.Find(ctx, id)
 	switch {
 	case errors.Is(err, job.ErrNoSuchJob):
@@ -129,8 +137,8 @@ func (w *Bulk) apply(ctx context.Context, log *slog.Logger, j job.Job, messages 
 		m.again = b.byName[m.subject.Subject].again
 	}
 	attrs := []any{"subjects", len(b.subjects), "outcomes", b.outcomes(), "lag", start.Sub(j.Scheduled).Round(time.Second).String()}
-	if err := b.firstError(); err != nil {
-		log.ErrorContext(ctx, "delivery", append(attrs, "error", err)...)
+	if m := firstFailed(messages); m != nil {
+		log.ErrorContext(ctx, "delivery", append(attrs, "message", m.record.MessageId, "error", m.again)...)
 	} else {
 		log.InfoContext(ctx, "delivery", attrs...)
 	}
@@ -142,6 +150,16 @@ func (w *Bulk) apply(ctx context.Context, log *slog.Logger, j job.Job, messages 
 	} else if closed {
 		log.InfoContext(ctx, "job completed")
 	}
+}
+
+// firstFailed is the first message that comes again for another reason than the time, nil if there is none.
+func firstFailed(messages []*message) *message {
+	for _, m := range messages {
+		if m.again != nil && !errors.Is(m.again, errNoTime) {
+			return m
+		}
+	}
+	return nil
 }
 
 // GiveUp settles subjects of a running job as failed, with a reason, without working on them: for the reaper. One that is applied by then is settled as what it is, and

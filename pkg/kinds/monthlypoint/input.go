@@ -12,7 +12,8 @@ import (
 	"hanbeon/pkg/once"
 )
 
-// ParseAmount reads how many points each member is granted: decimal digits only, 1 to once.MaxAmount (10^12), without sign, leading zero, point or exponent.
+// ParseAmount reads how many points each member is granted: decimal digits only, 1 to once.MaxAmount (10^12), without sign, leading zero, point or
+// exponent.
 //
 // 1e3 and 100.0 are refused although JSON calls them numbers equal to an integer: one amount has one spelling, and no float is ever in between. The
 // error names the field `amount`.

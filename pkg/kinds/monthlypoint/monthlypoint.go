@@ -1,8 +1,9 @@
 // Package monthlypoint grants every active member the same number of points once a month.
 //
-// The kind is scheduled and bulk: one posting `monthly-point:2024-04:member-42` per member, which adds the amount to the balance `points`. Who is granted: status ACTIVE and
-// joined before the scheduled time of the period, as the catalog says when the page of the member is made. Which month: the one that contains the scheduled
-// time in the business time zone, so that a firing that is late, or comes twice, is still the firing of its own month.
+// The kind is scheduled and bulk: one posting `monthly-point:2024-04:member-42` per member, which adds the amount to the balance `points`. Who is
+// granted: status ACTIVE and joined before the scheduled time of the period, as the catalog says when the page of the member is made. Which month:
+// the one that contains the scheduled time in the business time zone, so that a firing that is late, or comes twice, is still the firing of its own
+// month.
 package monthlypoint
 
 import (
@@ -25,8 +26,8 @@ const Table store.Table = "points"
 // Balance is the name of the balance that the grants add to.
 const Balance = "points"
 
-// When a period is due, in the business time zone: on this day of its month at this time. The schedule of the template says the same as `cron(30 0 1 * ? *)`.
-// Not at midnight: there a zone may skip or repeat an hour, and a second before it is another month.
+// When a period is due, in the business time zone: on this day of its month at this time. The schedule of the template says the same as `cron(30 0 1
+// * ? *)`. Not at midnight: there a zone may skip or repeat an hour, and a second before it is another month.
 const (
 	DueDay    = 1
 	DueHour   = 0
@@ -82,7 +83,8 @@ func (k *Kind) Effects(_ context.Context, j job.Job, subject string) ([]once.Eff
 	return []once.Effect{once.Add{Subject: subject, Name: Balance, N: amount}}, nil
 }
 
-// Open implements job.Scheduled. The input is a JSON object with `amount`, and perhaps the `kind` and `scheduledTime` of the Scheduler; who calls has read the time from it already.
+// Open implements job.Scheduled. The input is a JSON object with `amount`, and perhaps the `kind` and `scheduledTime` of the Scheduler; who calls has
+// read the time from it already.
 func (k *Kind) Open(scheduled time.Time, input []byte) (job.Opening, error) {
 	amount, err := parseInput(input)
 	if err != nil {
@@ -102,7 +104,8 @@ func (k *Kind) Open(scheduled time.Time, input []byte) (job.Opening, error) {
 	}, nil
 }
 
-// Calendar implements job.Scheduled: one period per month. A `from` that is a day stands for the first month that begins on it or later; one that is no period gives nothing.
+// Calendar implements job.Scheduled: one period per month. A `from` that is a day stands for the first month that begins on it or later; one that is
+// no period gives nothing.
 func (k *Kind) Calendar(from once.Period, now time.Time) []job.Due {
 	p, err := once.ParsePeriod(string(from))
 	if err != nil {
