@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // comma writes a number with a comma after every three digits.
@@ -21,7 +22,7 @@ func comma(n int64) string {
 
 // row writes one line of a report: a name and what it is.
 func row(w io.Writer, name, format string, args ...any) {
-	fmt.Fprintf(w, "%-15s %s\n", name, fmt.Sprintf(format, args...))
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-15s ", name)+fmt.Sprintf(format, args...), " "))
 }
 
 // number is how many there are of something, in the singular or plural.

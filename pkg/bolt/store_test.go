@@ -27,12 +27,7 @@ func open(t *testing.T, path string, o bolt.Options) *bolt.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for name, noSync := range map[string]bool{"with sync": false, "without sync": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			storetest.Run(t, func(t *testing.T) store.Store {
-				return open(t, filepath.Join(t.TempDir(), "data"), bolt.Options{NoSync: noSync, Ledgers: ledgers})
-			})
-		})
-	}
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return open(t, filepath.Join(t.TempDir(), "data"), bolt.Options{Ledgers: ledgers})
+	})
 }

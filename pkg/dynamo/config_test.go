@@ -40,6 +40,8 @@ func TestAMistakeOfTheProgramIsNotSent(t *testing.T) {
 		"unknown table":         {store.Put(a, store.Attrs{}), store.Put(other, store.Attrs{})},
 		"condition on a key":    {store.Delete(a, store.Equals("pk", "p"))},
 		"text that is no UTF-8": {{Op: store.OpPut, Key: a, Item: store.Attrs{"x": "\xff"}}},
+		"text deep in a list":   {{Op: store.OpPut, Key: a, Item: store.Attrs{"x": []any{"\xff"}}}},
+		"name deep in a map":    {{Op: store.OpPut, Key: a, Item: store.Attrs{"x": map[string]any{"\xff": "y"}}}},
 		"name that is no UTF-8": {store.Update(a, nil, map[string]int64{"\xff": 1})},
 		"value of another type": {{Op: store.OpPut, Key: a, Item: store.Attrs{"x": 1.5}}},
 	} {
@@ -52,6 +54,9 @@ func TestAMistakeOfTheProgramIsNotSent(t *testing.T) {
 	}
 	if _, err := s.Query(t.Context(), store.Query{Table: "other", PK: "p"}); err == nil {
 		t.Error("Query of an unknown table = nil, want an error")
+	}
+	if _, err := s.Query(t.Context(), store.Query{Table: alpha, PK: "p", Cursor: "\xff"}); err == nil {
+		t.Error("Query with a cursor that is no text = nil, want an error")
 	}
 	if got := len(faults.Calls("")); got != 0 {
 		t.Errorf("%d requests were sent, want none", got)

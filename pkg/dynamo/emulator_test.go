@@ -264,6 +264,10 @@ func TestTheMeterCountsWhatTheServiceReportsAndElseComputes(t *testing.T) {
 	if got := spent(s, func() error { _, err := s.Query(t.Context(), store.Query{Table: alpha, PK: "p"}); return err }); got != (store.Units{Read: 1}) {
 		t.Errorf("Query without a report: %+v, want 1 read unit", got)
 	}
+	faults.Always("Query", dynamotest.Reply(200, `{"ConsumedCapacity":{"TableName":"real-alpha","CapacityUnits":7.5}}`))
+	if got := spent(s, func() error { _, err := s.Query(t.Context(), store.Query{Table: alpha, PK: "p"}); return err }); got != (store.Units{Read: 7.5}) {
+		t.Errorf("Query with a report: %+v, want 7.5 read units", got)
+	}
 }
 
 func TestTablesAreSeparate(t *testing.T) {

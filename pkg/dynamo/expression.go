@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -41,11 +40,6 @@ func express(w store.Write) (expression, error) {
 	}
 	if err := e.conditions(w); err != nil {
 		return expression{}, err
-	}
-	for _, name := range e.names {
-		if !utf8.ValidString(name) {
-			return expression{}, fmt.Errorf("attribute name %.60q is not valid UTF-8", name)
-		}
 	}
 	return e, nil
 }
@@ -81,9 +75,6 @@ func (e *expression) conditions(w store.Write) error {
 		if c.Attr == "" {
 			all = append(all, "attribute_not_exists("+e.name(pk)+")")
 			continue
-		}
-		if c.Attr == pk || c.Attr == sk {
-			return fmt.Errorf("condition on %s: a key is no attribute", c.Attr)
 		}
 		v, err := toAttribute(c.Value)
 		if err != nil {

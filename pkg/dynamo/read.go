@@ -175,8 +175,8 @@ func (s *Store) Query(ctx context.Context, q store.Query) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, fmt.Errorf("%s: %w", what, err)
 	}
-	if !utf8.ValidString(q.Prefix) || !utf8.ValidString(q.Cursor) || len(q.Prefix) > store.MaxSK {
-		return store.Page{}, fmt.Errorf("query %s/%s: prefix or cursor is no text of a sort key", q.Table, q.PK)
+	if !utf8.ValidString(q.Cursor) {
+		return store.Page{}, fmt.Errorf("%s: the cursor %.60q is none", what, q.Cursor)
 	}
 	in := &dynamodb.QueryInput{
 		TableName:                 &name,

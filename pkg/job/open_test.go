@@ -346,34 +346,39 @@ func TestOpenTriesAgainWhenTheHolderIsGoneOnReading(t *testing.T) {
 // The period is written as it was read: whatever was done to it in between is seen, and kept.
 func TestOpenSeesWhatHappenedToThePeriodInBetween(t *testing.T) {
 	t.Parallel()
-	for _, fired := range []bool{false, true} {
-		w := newWorld(t)
-		var between job.Job
-		jobs := w.through(onTransact(1, func(sim.Call) (bool, error) {
-			j, opened, err := w.jobs.Open(t.Context(), w.firing())
-			if !opened || err != nil {
-				t.Fatal(opened, err)
+	for _, known := range []bool{false, true} {
+		for _, fired := range []bool{false, true} {
+			w := newWorld(t)
+			if known {
+				w.cancel(t, w.open(t).ID)
 			}
-			w.cancel(t, j.ID)
-			between = j
-			return true, nil
-		}))
-		r := w.request()
-		r.Fired = fired
-		j, opened, err := jobs.Open(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fired { // the other firing was first, for ever
-			if opened || j.ID != between.ID {
-				t.Errorf("a second firing opened %v job %s, want to find %s", opened, j.ID, between.ID)
+			var between job.Job
+			jobs := w.through(onTransact(1, func(sim.Call) (bool, error) {
+				j, opened, err := w.jobs.Open(t.Context(), w.firing())
+				if !opened || err != nil {
+					t.Fatal(opened, err)
+				}
+				w.cancel(t, j.ID)
+				between = j
+				return true, nil
+			}))
+			r := w.request()
+			r.Fired = fired
+			j, opened, err := jobs.Open(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
 			}
-			continue
+			if fired { // the other firing was first, for ever
+				if opened || j.ID != between.ID {
+					t.Errorf("a second firing opened %v job %s, want to find %s", opened, j.ID, between.ID)
+				}
+				continue
+			}
+			if !opened || !w.find(t, j.ID).Rerun {
+				t.Errorf("opened %v, a re-run %v; want both", opened, j.Rerun)
+			}
+			same(t, "period", w.period(t), job.Period{Inputs: inputs, ScheduledJob: between.ID, LastJob: j.ID})
 		}
-		if !opened || !w.find(t, j.ID).Rerun {
-			t.Errorf("opened %v, a re-run %v; want both", opened, j.Rerun)
-		}
-		same(t, "period", w.period(t), job.Period{Inputs: inputs, ScheduledJob: between.ID, LastJob: j.ID})
 	}
 }
 

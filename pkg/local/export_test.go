@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"hanbeon/pkg/job"
-	"hanbeon/pkg/queue"
+	"hanbeon/pkg/store"
 )
 
 // NewWith is New with stand-ins for the handlers, by function.
@@ -32,9 +32,9 @@ func Next(expression string, zone *time.Location, t time.Time) (time.Time, error
 }
 
 // Handlers are the names of the functions that New knows.
-func Handlers() []string {
+func Handlers(s store.Store) []string {
 	var names []string
-	for name := range handlers(wiring{}) {
+	for name := range handlers(wiring{Env: job.Env{Store: s, Now: time.Now}, Zone: time.UTC}) {
 		names = append(names, name)
 	}
 	return names
@@ -93,5 +93,3 @@ func (l Line) Counts(now time.Time) (visible, hidden, dead int) {
 	l.l.dead.expire(now)
 	return l.l.shown, len(l.l.hidden), l.l.dead.shown
 }
-
-var _ queue.Queue = port{}

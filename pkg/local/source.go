@@ -50,7 +50,7 @@ func (s *Stack) stepSources(ctx context.Context, now time.Time) {
 		s.fill(ctx, src, now)
 		waiting := false
 		for _, p := range src.pollers {
-			waiting = waiting || !p.busy
+			waiting = true
 			if !p.busy && len(p.batch) > 0 {
 				s.soon(p.since.Add(src.window))
 			}

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -120,12 +119,8 @@ func decode(body string) (envelope, error) {
 	if !utf8.ValidString(body) {
 		return e, fmt.Errorf("%w: invalid UTF-8", ErrNotOurs)
 	}
-	dec := json.NewDecoder(strings.NewReader(body))
-	if err := dec.Decode(&e); err != nil {
+	if err := json.Unmarshal([]byte(body), &e); err != nil {
 		return e, fmt.Errorf("%w: malformed JSON", ErrNotOurs)
-	}
-	if dec.More() {
-		return e, fmt.Errorf("%w: text after the message", ErrNotOurs)
 	}
 	if e.Version < 1 || e.Version > version {
 		return e, fmt.Errorf("%w: version %d, this code reads 1 to %d", ErrNotOurs, e.Version, version)

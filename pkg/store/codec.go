@@ -3,7 +3,10 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 )
@@ -52,6 +55,9 @@ func encodeValue(v any) (any, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
+	if !utf8.Valid(b.Bytes()) { // what marshalled itself
+		return nil, fmt.Errorf("encode %T: its JSON is not valid UTF-8", v)
+	}
 	out, err := fromJSON(b.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
@@ -59,8 +65,28 @@ func encodeValue(v any) (any, error) {
 	return out, nil
 }
 
+// UnmarshalJSON keeps integers exact where a struct has a field of type Attrs; encoding/json alone would make them floats.
+func (a *Attrs) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	m, err := Unmarshal(b)
+	if err != nil {
+		return err
+	}
+	*a = m
+	return nil
+}
+
 // Decode fills the struct that v points to from attributes. An attribute the struct does not know is ignored, so that an older version reads what a newer one wrote.
+// For free content use a field of type Attrs: in one of type any encoding/json makes integers floats.
 func Decode(a Attrs, v any) error {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Struct && direct(p.Elem().Type()) {
+		if err := decodeStruct(a, p.Elem()); err != nil {
+			return fmt.Errorf("decode %T: %w", v, err)
+		}
+		return nil
+	}
 	b, err := json.Marshal(map[string]any(a))
 	if err != nil {
 		return fmt.Errorf("decode %T: %w", v, err)
@@ -101,6 +127,9 @@ func fromJSON(b []byte) (any, error) {
 	var v any
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("something follows the JSON")
 	}
 	return normalise(v)
 }

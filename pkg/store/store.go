@@ -19,6 +19,7 @@ const (
 	MaxItem        = 400 * 1024      // bytes of one item, names included
 	MaxPK          = 2048            // bytes of a partition key
 	MaxSK          = 1024            // bytes of a sort key
+	MaxDepth       = 32              // levels of lists and maps, the item itself being the first
 	MaxPage        = 1024 * 1024     // bytes of items in one answer of Query
 )
 

@@ -19,8 +19,8 @@ func walk(v reflect.Value) error {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if !v.Type().Field(i).IsExported() {
-				continue
+			if f := v.Type().Field(i); !f.IsExported() && !f.Anonymous {
+				continue // of an embedded struct the exported fields are marshalled, whatever its own name
 			}
 			if err := walk(v.Field(i)); err != nil {
 				return fmt.Errorf("%s: %w", v.Type().Field(i).Name, err)
@@ -28,7 +28,7 @@ func walk(v reflect.Value) error {
 		}
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return nil // bytes: json.RawMessage is checked by the encoder, []byte becomes base64
+			return nil // []byte becomes base64; the text of a json.RawMessage is looked at when it is encoded
 		}
 		for i := range v.Len() {
 			if err := walk(v.Index(i)); err != nil {

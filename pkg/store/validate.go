@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Validate is what every back end calls first: it reports programming errors, and as *Refused the writes that no table would ever accept because of their size.
+// Validate is what every back end calls first: it reports programming errors, and as *Refused the writes that no table would ever accept because of their size or nesting.
 func Validate(writes []Write) error {
 	if len(writes) == 0 {
 		return errors.New("transaction has no writes")
@@ -36,8 +36,11 @@ func Validate(writes []Write) error {
 		}
 		size := Size(w.Key, w.Item) + attrsSize(w.Set)
 		total += size
-		if size > MaxItem {
+		switch {
+		case size > MaxItem:
 			by = append(by, Refusal{Index: i, Invalid: tooLarge(size)})
+		case depth(map[string]any(w.Item)) > MaxDepth, depth(map[string]any(w.Set)) > MaxDepth:
+			by = append(by, Refusal{Index: i, Invalid: fmt.Sprintf("lists and maps are nested deeper than %d levels", MaxDepth)})
 		}
 	}
 	if len(by) > 0 {
@@ -86,6 +89,14 @@ func (w Write) checkShape() error {
 		if err := checkName(c.Attr); err != nil {
 			return fmt.Errorf("condition: %w", err)
 		}
+		switch c.Value.(type) {
+		case string, int64, bool:
+		default:
+			return fmt.Errorf("condition on %s: made by hand with a %T", c.Attr, c.Value)
+		}
+	}
+	if !plain(map[string]any(w.Item)) || !plain(map[string]any(w.Set)) {
+		return errors.New("made by hand with values that Encode does not give")
 	}
 	return nil
 }
@@ -130,6 +141,24 @@ func checkKeyText(what, s string, most int) error {
 		return fmt.Errorf("%s %.60q is not UTF-8, or contains NUL", what, s)
 	}
 	return nil
+}
+
+// depth counts the levels of lists and maps.
+func depth(v any) int {
+	deepest := 0
+	switch x := v.(type) {
+	case map[string]any:
+		for _, e := range x {
+			deepest = max(deepest, depth(e))
+		}
+	case []any:
+		for _, e := range x {
+			deepest = max(deepest, depth(e))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
 }
 
 func tooLarge(size int) string {

@@ -416,15 +416,15 @@ func TestPanicAnywhere(t *testing.T) {
 	}
 }
 
-// Postings so large that 49 do not fit one transaction go in smaller ones. TXN-15
+// Postings so large that they do not fit one transaction go in smaller ones. TXN-15
 func TestLargePostings(t *testing.T) {
 	t.Parallel()
-	members := names("member", ledger.MaxGroup)
+	members := names("member", 12)
 	w := newWorld(t, members...)
 	j := w.fire(april, 100)
 	w.kind.effects = func(_ job.Job, subject string) ([]once.Effect, error) {
-		return []once.Effect{once.Put{Subject: subject, Name: "text", Doc: store.Attrs{"text": strings.Repeat("x", 200*1024)}}}, nil
+		return []once.Effect{once.Put{Subject: subject, Name: "text", Doc: store.Attrs{"text": strings.Repeat("x", 390*1024)}}}, nil
 	}
 	equal(t, "handed back", w.deliver(w.worker(nil), bodies(j, members...)...), ids())
-	equal(t, "counts", w.counts(j), job.Counts{Applied: 49})
+	equal(t, "counts", w.counts(j), job.Counts{Applied: 12})
 }

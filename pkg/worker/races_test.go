@@ -91,10 +91,10 @@ func TestManyBusyWorkers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
-			switch n % 3 {
-			case 0:
-				return false, &store.Busy{Reason: "ThrottlingError"}
+			switch n % 6 {
 			case 1:
+				return false, &store.Busy{Reason: "ThrottlingError"}
+			case 4:
 				return false, &store.Busy{Conflicts: []int{x.at}, Reason: "TransactionConflict"}
 			}
 			return true, nil

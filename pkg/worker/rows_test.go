@@ -193,6 +193,9 @@ func TestRowAlone(t *testing.T) {
 	t.Parallel()
 	for _, r := range allRows {
 		for _, n := range []int{1, 2 * ledger.MaxGroup} {
+			if n > 1 && (r == invalid || r == invalidTwice) {
+				n = 5 // they are large
+			}
 			t.Run(fmt.Sprintf("%s x %d", r, n), func(t *testing.T) {
 				t.Parallel()
 				cast := map[row][]string{r: names("member", n)}

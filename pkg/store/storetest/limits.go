@@ -30,6 +30,25 @@ var limitCases = []testCase{
 		has(t, s, neighbour, nil)
 		write(t, s, store.Update(k, store.Attrs{"more": "123456"}, nil)) // exactly 400 KB
 	}},
+	{"an item is 32 levels deep at most, itself the first", func(t *testing.T, s store.Store) {
+		nested := func(levels int) store.Attrs {
+			v := any("bottom")
+			for i := range levels {
+				if i%2 == 0 {
+					v = []any{v}
+				} else {
+					v = map[string]any{"down": v}
+				}
+			}
+			return store.Attrs{"v": v}
+		}
+		write(t, s, store.Put(alpha("a"), nested(store.MaxDepth-1)))
+		has(t, s, alpha("a"), nested(store.MaxDepth-1))
+		invalid(t, s, 0, store.Put(alpha("b"), nested(store.MaxDepth)))
+		invalid(t, s, 1, store.Put(alpha("c"), store.Attrs{}), store.Update(alpha("b"), nested(store.MaxDepth), nil))
+		has(t, s, alpha("b"), nil)
+		has(t, s, alpha("c"), nil)
+	}},
 	{"no writes, or more than 100, are a mistake", func(t *testing.T, s store.Store) {
 		wrong(t, s)
 		var writes []store.Write

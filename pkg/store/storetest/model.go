@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"hanbeon/pkg/store"
@@ -41,7 +41,7 @@ type model struct {
 // meaning tells what a write does to an item: what it leaves, whether its conditions hold, and whether it can be accepted.
 func meaning(w store.Write, old store.Attrs) (now store.Attrs, holds, valid bool) {
 	for _, c := range w.If {
-		if c.Attr == "" && old != nil || c.Attr != "" && (old == nil || !cmp.Equal(old[c.Attr], c.Value)) {
+		if c.Attr == "" && old != nil || c.Attr != "" && (old == nil || !reflect.DeepEqual(old[c.Attr], c.Value)) {
 			return nil, false, true
 		}
 	}
@@ -166,7 +166,7 @@ func (m *model) transact(t *rapid.T) {
 		if !there || valid != (by.Invalid == "") {
 			t.Fatalf("Transact(%+v) refused by %+v, want %v", calls, by, refusals)
 		}
-		if diff := cmp.Diff(by.Old.Attrs, m.items[keys[by.Index]]); diff != "" && valid {
+		if diff := difference(by.Old.Attrs, m.items[keys[by.Index]]); diff != "" && valid {
 			t.Fatalf("old item of write %d (-got +want):\n%s", by.Index, diff)
 		}
 	}
@@ -179,7 +179,7 @@ func (m *model) get(t *rapid.T) {
 		t.Fatalf("Get(%v) = %v, %v", keys, items, err)
 	}
 	for i, k := range keys {
-		if diff := cmp.Diff(items[i], store.Item{Key: k, Attrs: m.items[k]}); diff != "" {
+		if diff := difference(items[i], store.Item{Key: k, Attrs: m.items[k]}); diff != "" {
 			t.Fatalf("Get(%s) (-got +want):\n%s", k, diff)
 		}
 	}
@@ -223,7 +223,7 @@ func (m *model) compare(t *rapid.T, q store.Query) {
 			break
 		}
 	}
-	if diff := cmp.Diff(got, want); diff != "" {
+	if diff := difference(got, want); diff != "" {
 		t.Fatalf("Query(%+v) (-got +want):\n%s", q, diff)
 	}
 }

@@ -2,11 +2,10 @@ package storetest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"hanbeon/pkg/store"
 )
@@ -55,7 +54,7 @@ var readCases = []testCase{
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(got, want); diff != "" {
+		if diff := difference(got, want); diff != "" {
 			t.Errorf("Get (-got +want):\n%s", diff)
 		}
 		stale, err := s.GetStale(t.Context(), keys...)
@@ -64,7 +63,7 @@ var readCases = []testCase{
 		}
 		for i, it := range stale {
 			// A stale read may miss a write, but never makes one up.
-			if it.Key != keys[i] || it.Exists() && !cmp.Equal(it, want[i]) {
+			if it.Key != keys[i] || it.Exists() && !reflect.DeepEqual(it, want[i]) {
 				t.Errorf("GetStale[%d] = %v, want %v or absent", i, it, want[i])
 			}
 		}
@@ -121,7 +120,7 @@ var queryCases = []testCase{
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(p.Items, []store.Item{{Key: alpha("a"), Attrs: item}}); diff != "" {
+		if diff := difference(p.Items, []store.Item{{Key: alpha("a"), Attrs: item}}); diff != "" {
 			t.Errorf("Query (-got +want):\n%s", diff)
 		}
 	}},
