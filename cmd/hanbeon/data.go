@@ -33,10 +33,11 @@ func (a *app) open() (*bolt.Store, error) {
 }
 
 func openData(path string, noSync bool) (*bolt.Store, error) {
-	if path == "" {
-		return nil, misuse("--data is empty: want the path of a data file")
+	s, err := bolt.Open(path, bolt.Options{NoSync: noSync, Ledgers: []store.Table{monthlypoint.Table}})
+	if errors.Is(err, bolt.ErrInUse) {
+		return nil, fmt.Errorf("data file %s is held by another process (is hanbeon local running?): stop it first, a file has one process at a time", path)
 	}
-	return bolt.Open(path, bolt.Options{NoSync: noSync, Ledgers: []store.Table{monthlypoint.Table}})
+	return s, err
 }
 
 // jobsOn reads and writes the jobs of a data file that no stack works on.

@@ -128,7 +128,9 @@ func (a *app) demo(ctx context.Context, f demoFlags) error {
 	if a.json {
 		d.out = io.Discard
 	}
-	if err := d.run(ctx); err != nil {
+	if err := d.run(ctx); ctx.Err() != nil {
+		return errors.New("demo: interrupted; its data file is gone unless --data was given")
+	} else if err != nil {
 		return err
 	}
 	r := d.report
@@ -320,9 +322,6 @@ func (a *app) bare(ctx context.Context, d *demo) (err error) {
 	defer p.end()
 	n := min(d.report.Eligible, maxBare)
 	d.report.BareLoopGrantsPerSecond, err = bareLoop(ctx, d.dir, d.f.noSync, d.report.Amount, n, a.zone, func(done int64) { p.set(done, n) })
-	if ctx.Err() != nil {
-		return errors.New("demo: interrupted; its data file is thrown away unless --data was given")
-	}
 	return err
 }
 

@@ -88,7 +88,7 @@ func (a *app) importFile(ctx context.Context, s store.Store, path string) (catal
 	report, err := catalog.Import(ctx, catalog.New(s), r, show, func(b catalog.BadRow) {
 		a.note("%s line %d: %s", path, b.Line, oneLine(errors.New(b.Reason)))
 	})
-	if errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil {
 		return report, fmt.Errorf("import %s: interrupted after %s: import it again, what is stored stays as it is", path, number(report.Rows, "row"))
 	}
 	if err != nil {

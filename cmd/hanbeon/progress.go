@@ -56,7 +56,7 @@ func (p *progress) set(done, total int64) {
 
 func (p *progress) draw() {
 	if p.bar == nil {
-		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithWidth(48))
+		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithWidth(48), mpb.WithAutoRefresh())
 		p.bar = p.bars.AddBar(0,
 			mpb.PrependDecorators(decor.Name(p.what+" ")),
 			mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hanbeon/pkg/local"
+
 	_ "time/tzdata" // the business zone must exist on every machine
 )
 
@@ -46,12 +48,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
+	out := &checkedWriter{w: a.stdout}
+	a.stdout = out
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	switch {
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, local.ErrStopped)):
+		err = errors.New("interrupted: nothing is lost, the same command again goes on")
+	case err == nil && out.err != nil:
+		err = fmt.Errorf("the result could not be written: %w", out.err)
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -60,6 +70,20 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitMisuse
 	}
 	return exitFailed
+}
+
+// checkedWriter remembers that writing failed: a result that nobody got is no success.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
 }
 
 // oneLine is an error as one line of text: what came from outside cannot forge lines or move the cursor.
@@ -117,6 +141,9 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 		if err != nil || zone == "" || zone == "Local" {
 			return misuse("--zone %q: want an IANA time zone such as %s", zone, defaultZone)
 		}
+		if a.data == "" {
+			return misuse("--data is empty: want the path of a data file")
+		}
 		a.zone = loaded
 		return nil
 	}
@@ -156,7 +183,7 @@ func wantsSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		got = strconv.Quote(args[0])
 	}
-	return misuse("%s: want one of %s, got %s", cmd.CommandPath(), strings.Join(names, ", "), got)
+	return misuse("%s: want one of %s, got %s", cmd.Name(), strings.Join(names, ", "), got)
 }
 
 // print writes a result: v as JSON on one line, or what text writes.

@@ -21,6 +21,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a period, again or for the first time: only what is missing is done",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  wantsSubcommand,
+
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // an unknown kind is the mistake to name, not its flags
 	}
 	c.AddCommand(a.runMonthlyPointCommand())
 	return c
@@ -80,7 +82,7 @@ func (a *app) parse(f runFlags) (dispatch.Run, error) {
 		return dispatch.Run{}, misuse("--period %s: too far in the future", period)
 	}
 	if at := due[0].Scheduled; at.After(a.now()) && !f.allowFuture {
-		return dispatch.Run{}, misuse("--period %w: wait, or allow it by --allow-future", &dispatch.FutureError{Period: period, Scheduled: at.In(a.zone)})
+		return dispatch.Run{}, misuse("%w: wait, or allow it by --allow-future", &dispatch.FutureError{Period: period, Scheduled: at.In(a.zone)})
 	}
 	return dispatch.Run{
 		Kind: monthlypoint.Name, Period: period, Input: json.RawMessage(monthlypoint.Inputs(amount)), AllowFuture: f.allowFuture, ChangeAmount: f.changeAmount,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hanbeon/pkg/dynamo"
@@ -11,33 +12,48 @@ import (
 	"hanbeon/pkg/store"
 )
 
-func TestAHangingConnectionCostsOneAttempt(t *testing.T) {
+func TestAHangingConnectionCostsOneAttemptOfFiveSeconds(t *testing.T) {
 	t.Parallel()
-	s, faults, _ := scripted(t, func(c *dynamo.Config) { c.AttemptTimeout = 20 * time.Millisecond })
 	hang := dynamotest.Hang(false)
-	faults.Script("TransactWriteItems", hang, hang)
-	faults.Always("TransactWriteItems", yes)
-	if err := s.Transact(t.Context(), grant()...); err != nil {
-		t.Errorf("transaction = %v, want nil at the third attempt", err)
-	}
-	if calls := faults.Calls("TransactWriteItems"); len(calls) != 3 || distinct(calls) != 1 {
-		t.Errorf("%d attempts with %d tokens, want 3 with 1", len(calls), distinct(calls))
-	}
-
-	faults.Always("PutItem", hang)
-	err := s.Transact(t.Context(), store.Put(key(alpha, "p", "a"), store.Attrs{}))
-	if outcome(err) != "error" || !errors.Is(err, context.DeadlineExceeded) || len(faults.Calls("PutItem")) != 1 {
-		t.Errorf("single write = %v after %d attempts, want a timeout after 1", err, len(faults.Calls("PutItem")))
-	}
-
-	faults.Script("BatchGetItem", hang)
-	faults.Always("BatchGetItem", yes)
-	if _, err := s.Get(t.Context(), key(alpha, "p", "a")); err != nil {
-		t.Errorf("Get = %v, want nil at the second attempt", err)
-	}
-	faults.Always("Query", hang)
-	if _, err := s.Query(t.Context(), store.Query{Table: alpha, PK: "p"}); err == nil || len(faults.Calls("Query")) != 7 {
-		t.Errorf("Query = %v after %d attempts, want an error after 7", err, len(faults.Calls("Query")))
+	for _, c := range []struct {
+		name   string
+		op     string
+		script answers
+		then   dynamotest.Answer
+		call   func(context.Context, store.Store) error
+		want   string
+		hangs  int
+		calls  int
+	}{
+		{"transaction", "TransactWriteItems", answers{hang, hang}, yes, func(ctx context.Context, s store.Store) error { return s.Transact(ctx, grant()...) }, "written", 2, 3},
+		{"single write", "PutItem", nil, hang, func(ctx context.Context, s store.Store) error {
+			return s.Transact(ctx, store.Put(key(alpha, "p", "a"), store.Attrs{}))
+		}, "error", 1, 1},
+		{"get", "BatchGetItem", answers{hang}, yes, func(ctx context.Context, s store.Store) error { _, err := s.Get(ctx, key(alpha, "p", "a")); return err }, "written", 1, 2},
+		{"query", "Query", nil, hang, func(ctx context.Context, s store.Store) error {
+			_, err := s.Query(ctx, store.Query{Table: alpha, PK: "p"})
+			return err
+		}, "error", 7, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, faults, _ := scripted(t, nil)
+				faults.Script(c.op, c.script...)
+				faults.Always(c.op, c.then)
+				start := time.Now()
+				err := c.call(t.Context(), s)
+				if got := outcome(err); got != c.want || got == "error" && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s (%v), want %s, by the deadline", got, err, c.want)
+				}
+				if got, want := time.Since(start), time.Duration(c.hangs)*5*time.Second; got != want {
+					t.Errorf("it took %s, want %s", got, want)
+				}
+				if calls := faults.Calls(c.op); len(calls) != c.calls || distinct(calls) != 1 {
+					t.Errorf("%d attempts with %d tokens, want %d with 1", len(calls), distinct(calls), c.calls)
+				}
+			})
+		})
 	}
 }
 

@@ -90,7 +90,7 @@ func TestALoneAdditionToALedgerCountsOnceThoughItsAnswerWasLost(t *testing.T) {
 func TestAHangAfterTheWriteEndsWithTheAttempt(t *testing.T) {
 	t.Parallel()
 	db := dynamotest.Open(t, alpha, gold)
-	s, err := dynamo.New(db.Client, dynamo.Config{Tables: db.Tables, Ledgers: []store.Table{gold}, AttemptTimeout: 2 * time.Second, Sleep: (&clock{}).Sleep})
+	s, err := dynamo.New(db.Client, dynamo.Config{Tables: db.Tables, Ledgers: []store.Table{gold}, AttemptTimeout: time.Second, Sleep: (&clock{}).Sleep})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -415,6 +415,38 @@ func TestClockDoesNotSkipWhileAHandlerRuns(t *testing.T) {
 	})
 }
 
+// What a condition sets going counts: a clock that was about to skip does not.
+func TestClockDoesNotSkipWhatTheConditionBegan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := make(chan struct{})
+		var took time.Duration
+		var s *local.Stack
+		s = startSmall(t, func(c *local.Config) { c.Skip = true }, raw(func(context.Context, []byte) ([]byte, error) {
+			from := s.Env().Now()
+			close(begun)
+			time.Sleep(3 * time.Second)
+			took = s.Env().Now().Sub(from)
+			return []byte("null"), nil
+		}), nil)
+		synctest.Wait() // the stack is quiet
+		asked := 0
+		if err := s.Until(t.Context(), func() (bool, error) {
+			if asked++; asked == 1 {
+				send(t, s, "a", "b", "c") // a full batch: it begins at once
+				<-begun
+			}
+			q := s.Stats().Queues["work"]
+			return q.Visible+q.Hidden == 0, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if took != 3*time.Second {
+			t.Errorf("by the clock the handler ran %v, want 3s", took)
+		}
+	})
+}
+
 func TestSendRefusesWhatSQSRefuses(t *testing.T) {
 	t.Parallel()
 	s, err := local.NewWith(local.Config{Store: openStore(t), Template: small}, func(job.Env) map[string]any {

@@ -50,7 +50,7 @@ func (s *Stack) stepSources(ctx context.Context, now time.Time) {
 		s.fill(ctx, src, now)
 		waiting := false
 		for _, p := range src.pollers {
-			waiting = true
+			waiting = waiting || !p.busy
 			if !p.busy && len(p.batch) > 0 {
 				s.soon(p.since.Add(src.window))
 			}
@@ -73,7 +73,6 @@ func (s *Stack) fill(ctx context.Context, src *source, now time.Time) {
 			p.since = now
 		}
 		p.batch = append(p.batch, got...)
-		s.beginIfDue(ctx, src, p, now)
 	}
 	for _, p := range src.pollers {
 		s.beginIfDue(ctx, src, p, now)

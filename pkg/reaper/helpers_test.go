@@ -259,21 +259,27 @@ type handler interface {
 // deliver hands messages to a handler; what it does not acknowledge goes back, or to the DLQ.
 func (w *world) deliver(h handler, batch ...message) {
 	w.t.Helper()
+	w.deliverTo(w.t.Context(), h, func() bool { return false }, batch)
+}
+
+// deliverTo is deliver to a process that may be dead when it is through: then nobody sees what it answers, and every message goes back.
+func (w *world) deliverTo(ctx context.Context, h handler, dead func() bool, batch []message) {
 	var e events.SQSEvent
 	for i, m := range batch {
 		batch[i].receives = m.receives + 1
 		e.Records = append(e.Records, events.SQSMessage{MessageId: fmt.Sprint(i), ReceiptHandle: fmt.Sprint(i), Body: m.body, Attributes: map[string]string{"ApproximateReceiveCount": fmt.Sprint(m.receives + 1)}})
 	}
-	out, err := h.Handle(w.t.Context(), e)
+	out, err := h.Handle(ctx, e)
 	back := map[string]bool{}
 	for _, f := range out.BatchItemFailures {
 		back[f.ItemIdentifier] = true
 	}
+	everything := err != nil || dead()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, m := range batch {
 		switch {
-		case err == nil && !back[fmt.Sprint(i)]:
+		case !everything && !back[fmt.Sprint(i)]:
 		case m.receives >= maxReceives:
 			w.dlq = append(w.dlq, m)
 		default:

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -56,10 +57,10 @@ func Open(t testing.TB, tables ...store.Table) *DB {
 	return db
 }
 
-// Store is the store on the tables. It waits between attempts like the real one.
+// Store is the store on the tables. It waits between attempts like the real one, but gives a loaded machine more time for an answer.
 func (db *DB) Store(t testing.TB, ledgers ...store.Table) *dynamo.Store {
 	t.Helper()
-	s, err := dynamo.New(db.Client, dynamo.Config{Tables: db.Tables, Ledgers: ledgers})
+	s, err := dynamo.New(db.Client, dynamo.Config{Tables: db.Tables, Ledgers: ledgers, AttemptTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
