@@ -33,7 +33,7 @@ bench: ## benchmarks: grants per second, cost per grant, growth
 	go test -run '^$$' -bench . -benchmem ./...
 
 lint: ## gofmt, go vet, staticcheck, go mod tidy -diff
-	@unformatted=$$(go list -f '{{.Dir}}' ./... | xargs gofmt -l); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(find . -name '*.go' -not -path './.*' | xargs gofmt -l); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
 	go mod tidy -diff
@@ -58,6 +58,9 @@ tools: ## the DynamoDB emulator (needs cargo, some minutes) and aws-sam-cli (nee
 	    echo "installing aws-sam-cli $(SAM)"; \
 	    { python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check aws-sam-cli==$(SAM) cfn-lint==$(CFN_LINT); } || echo "MISSING: aws-sam-cli could not be installed" >&2; \
 	  else echo "MISSING: python3, to install aws-sam-cli with" >&2; fi; }
+
+invoke: ## the functions on this machine, with the firing of events/dispatcher.json, until Ctrl-C
+	go run ./cmd/hanbeon local --fire events/dispatcher.json
 
 clean: ## removes what was built; keeps .tools
 	rm -rf bin .aws-sam

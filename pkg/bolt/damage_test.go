@@ -89,6 +89,9 @@ func TestTruncatedFile(t *testing.T) {
 			if !errors.Is(err, bolt.ErrDamaged) && !errors.Is(err, bolt.ErrNotOurs) {
 				t.Errorf("cut at %d of %d: %v, want ErrDamaged", cut, len(whole), err)
 			}
+			if !strings.HasPrefix(err.Error(), "open ") {
+				t.Errorf("cut at %d of %d is found only later: %v", cut, len(whole), err)
+			}
 		} else if items != 2*pairs && cut != 0 { // what lies behind the last used page is not missed
 			t.Errorf("cut at %d of %d: %d items without an error, want %d", cut, len(whole), items, 2*pairs)
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -76,7 +77,26 @@ func Open(path string, o Options) (*Store, error) {
 		}
 		return nil, explain("open", path, err)
 	}
+	if fresh && !o.NoSync {
+		if err := syncDir(filepath.Dir(path)); err != nil {
+			s.db.Close()
+			return nil, explain("open", path, err)
+		}
+	}
 	return s, nil
+}
+
+// syncDir makes the name of a new file as durable as what will be written into it. Windows cannot, and needs not.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }
 
 // inspect looks at a file without being able to write to it: bbolt may already write when it opens a file for writing. It tells whether there is nothing yet.

@@ -73,8 +73,8 @@ func (s *Store) Close() error {
 	return explain("close", s.path, err)
 }
 
-// Transact is store.Store's. It never answers *store.Busy: a call waits for its turn instead. ErrDamaged and a full disk are "any other error": nothing was written
-// by the call, unless the machine failed in the same moment.
+// Transact is store.Store's. It never answers *store.Busy: a call waits for its turn instead. A commit that failed is "any other error": on a full disk nothing was
+// written, after a failed fsync nobody knows.
 func (s *Store) Transact(ctx context.Context, writes ...store.Write) error {
 	if err := store.Validate(writes); err != nil {
 		return err
@@ -148,12 +148,11 @@ func (s *Store) decide(tx *bbolt.Tx, c *call) error {
 		if err != nil {
 			return s.wrap("read", err)
 		}
-		left, refusal := w.Apply(old)
+		left, refusal := w.Apply(old) // a refused write leaves nothing, and so costs what was there
 		before, after := store.Size(w.Key, old), store.Size(w.Key, left)
 		if refusal != nil {
 			refusal.Index = i
 			by = append(by, *refusal)
-			after = 0
 		}
 		c.price += store.WriteUnits(before, after, double)
 		now[i] = store.Write{Op: w.Op, Key: w.Key, Item: left}
@@ -170,7 +169,7 @@ func (s *Store) decide(tx *bbolt.Tx, c *call) error {
 func (c *call) write(tx *bbolt.Tx) error {
 	for _, w := range c.writes {
 		if w.Op == store.OpCheck {
-			continue
+			continue // nothing changed; rewriting it would only cost pages
 		}
 		if w.Item == nil {
 			if b := bucket(tx, w.Key.Table); b != nil {

@@ -269,7 +269,7 @@ func TestLogLinesAreWhatLambdaReads(t *testing.T) {
 	}
 	ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "req-1"})
 	f.Log.DebugContext(ctx, "not at this level")
-	f.Log.With("job", "monthly-point-01").WarnContext(ctx, "odd", slog.Group("entry", "time", "kept", "msg", "kept"))
+	f.Log.With("job", "monthly-point-01", "message", "m-1").WarnContext(ctx, "odd", slog.Group("entry", "time", "kept", "msg", "kept"))
 	f.Log.ErrorContext(context.Background(), "outside an invocation", "error", errors.New("broken"))
 
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -277,8 +277,8 @@ func TestLogLinesAreWhatLambdaReads(t *testing.T) {
 		t.Fatalf("%d lines, want 2:\n%s", len(lines), out.String())
 	}
 	want := []map[string]any{
-		{"level": "WARN", "message": "odd", "job": "monthly-point-01", "requestId": "req-1", "entry": map[string]any{"time": "kept", "msg": "kept"}},
-		{"level": "ERROR", "message": "outside an invocation", "error": "broken"},
+		{"level": "WARN", "msg": "odd", "job": "monthly-point-01", "message": "m-1", "requestId": "req-1", "entry": map[string]any{"time": "kept", "msg": "kept"}},
+		{"level": "ERROR", "msg": "outside an invocation", "error": "broken"},
 	}
 	for i, line := range lines {
 		var got map[string]any
@@ -307,7 +307,7 @@ func TestMetricsAreEmbeddedInTheLog(t *testing.T) {
 	}{
 		{"with a kind", "monthly-point", 1, `{"PeriodOverdue":1,"_aws":{"CloudWatchMetrics":[{"Dimensions":[["kind"]],"Metrics":[{"Name":"PeriodOverdue"}],"Namespace":"hanbeon"}],"Timestamp":1767225600123},"kind":"monthly-point"}`},
 		{"without", "", 0, `{"PeriodOverdue":0,"_aws":{"CloudWatchMetrics":[{"Dimensions":[[]],"Metrics":[{"Name":"PeriodOverdue"}],"Namespace":"hanbeon"}],"Timestamp":1767225600123}}`},
-		{"no number", "", math.NaN(), `{"level":"ERROR","message":"metric dropped","metric":"PeriodOverdue","error":"json: unsupported value: NaN"}`},
+		{"no number", "", math.NaN(), `{"level":"ERROR","msg":"metric dropped","metric":"PeriodOverdue","error":"json: unsupported value: NaN"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

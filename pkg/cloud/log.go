@@ -17,16 +17,8 @@ func newLog(out io.Writer, level slog.Level) *slog.Logger {
 const timestamp = "2006-01-02T15:04:05.000Z07:00"
 
 func asLambda(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) > 0 {
-		return a
-	}
-	switch a.Key {
-	case slog.TimeKey:
-		if t, ok := a.Value.Any().(time.Time); ok {
-			return slog.String("timestamp", t.UTC().Format(timestamp))
-		}
-	case slog.MessageKey:
-		a.Key = "message"
+	if t, ok := a.Value.Any().(time.Time); ok && a.Key == slog.TimeKey && len(groups) == 0 {
+		return slog.String("timestamp", t.UTC().Format(timestamp))
 	}
 	return a
 }

@@ -32,7 +32,7 @@ func newMetric(out io.Writer, now func() time.Time) func(kind once.Kind, name st
 		}
 		b, err := json.Marshal(line)
 		if err != nil { // the value is infinite or no number, which CloudWatch does not take
-			b = fmt.Appendf(nil, `{"level":"ERROR","message":"metric dropped","metric":%q,"error":%q}`, name, err)
+			b = fmt.Appendf(nil, `{"level":"ERROR","msg":"metric dropped","metric":%q,"error":%q}`, name, err)
 		}
 		out.Write(append(b, '\n'))
 	}

@@ -55,7 +55,7 @@ type Faults interface {
 
 // Stack is the whole system in one process. It does nothing until Run or Start; the queues accept messages before. Safe for concurrent use.
 type Stack struct {
-	clock    *Clock
+	clock    *clock
 	zone     *time.Location
 	log      *slog.Logger
 	faults   Faults

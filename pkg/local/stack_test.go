@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"hanbeon/pkg/kinds/monthlypoint"
 	"hanbeon/pkg/local"
 	"hanbeon/pkg/once"
+	"hanbeon/pkg/queue"
 	"hanbeon/pkg/sim"
 	"hanbeon/pkg/store"
 )
@@ -127,6 +129,64 @@ func TestAFiringGrantsEverybodyOnce(t *testing.T) {
 	if got := float64(stats.Requests) / 3000; got > 0.35 {
 		t.Errorf("%.3f SQS requests per grant, want at most 0.35", got)
 	}
+}
+
+// stalling is a fault: five groups of grants are written, and every further one waits for the end of its process.
+type stalling struct {
+	losing
+	reached chan struct{}
+	n       *atomic.Int32
+}
+
+func (f stalling) Queue(inner queue.Queue) queue.Queue { return inner }
+
+func (f stalling) Store(inner store.Store) store.Store {
+	return sim.Script(inner, func(c sim.Call) (bool, error) {
+		if c.Op != sim.Transact || !c.Touches("points/") {
+			return true, nil
+		}
+		n := f.n.Add(1)
+		if n <= 5 {
+			return true, nil
+		}
+		if n == 6 {
+			close(f.reached)
+		}
+		<-c.Ctx.Done()
+		return false, c.Ctx.Err()
+	})
+}
+
+// A process that ends in the middle of a run takes its queues with it. The next one sends what is unsettled at once, without waiting for the reaper.
+func TestRecoverFinishesTheRunOfAnEarlierProcess(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	addMembers(t, s, 1500)
+	dying := stalling{reached: make(chan struct{}), n: new(atomic.Int32)}
+	first, err := local.New(local.Config{Store: s, Template: hanbeon.Template, Skip: true, Start: time.Date(2024, 3, 31, 15, 30, 0, 0, time.UTC), Faults: dying})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := first.Start(t.Context())
+	if err := first.Fire(t.Context(), firing); err != nil {
+		t.Fatal(err)
+	}
+	<-dying.reached
+	stop()
+	start := first.Env().Now()
+	second, err := local.New(local.Config{Store: s, Template: hanbeon.Template, Skip: true, Start: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Start(context.WithoutCancel(t.Context())))
+	settle(t, second)
+	if took := second.Env().Now().Sub(start); took > 10*time.Minute {
+		t.Errorf("by the clock it took %v to recover, as if somebody had waited for the reaper", took)
+	}
+	checkGranted(t, second, 1500)
 }
 
 // Under every fault at once runs come to an end, and then everybody has been granted once. The reaper makes good for lost messages within hours that a skipping clock jumps over.

@@ -57,10 +57,10 @@ type walk struct {
 
 func newWalk(t *testing.T, seed uint64) *walk {
 	k := &walk{
-		t: t, r: rand.New(rand.NewPCG(seed, 42)), names: names(12),
+		t: t, r: rand.New(rand.NewPCG(seed, 42)), names: crowded(7),
 		entries: map[string]ledger.Entry{}, seen: map[string]job.Job{}, tallies: map[string]job.Counts{},
 	}
-	k.world = newWorld(t, k.names[:9]...)
+	k.world = newWorld(t, k.names[:5]...)
 	var members []catalog.Member // the audit looks for entries of whoever is in the catalog, in a manifest or not
 	for _, n := range k.names {
 		members = append(members, catalog.Member{ID: n, Status: catalog.Active, JoinedAt: april})
@@ -74,7 +74,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 }
 
 func (k *walk) walk() {
-	for n := range 40 + k.r.IntN(60) {
+	for n := range 60 + k.r.IntN(60) {
 		k.step(0)
 		if n%4 == 0 {
 			k.check()
@@ -111,6 +111,32 @@ func (k *walk) walk() {
 	}
 }
 
+// crowded are names of two segments only: pages are long enough to be interesting.
+func crowded(n int) (out []string) {
+	for i := 0; len(out) < n; i++ {
+		if s := fmt.Sprintf("member-%d", i); job.SegmentOf(s, job.Segments) < 2 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// staleReads misses some items where it may.
+type staleReads struct {
+	store.Store
+	r *rand.Rand
+}
+
+func (s staleReads) GetStale(ctx context.Context, keys ...store.Key) ([]store.Item, error) {
+	items, err := s.Store.GetStale(ctx, keys...)
+	for i := range items {
+		if s.r.IntN(3) == 0 {
+			items[i].Attrs = nil
+		}
+	}
+	return items, err
+}
+
 // process is one life at work: it dies at most once.
 type process struct {
 	k     *walk
@@ -128,7 +154,7 @@ func (k *walk) process(depth int) *process {
 }
 
 func (p *process) env() job.Env {
-	e := p.k.env(sim.Script(p.k.store, p.fate))
+	e := p.k.env(sim.Script(staleReads{p.k.store, p.k.r}, p.fate))
 	e.Queue = sim.ScriptQueue(p.k.world, p.fate)
 	return e
 }
@@ -175,17 +201,21 @@ func (p *process) fate(c sim.Call) (apply bool, err error) {
 func (k *walk) step(depth int) {
 	p := k.process(depth)
 	defer p.die()
-	switch n := k.r.IntN(100); {
+	n := k.r.IntN(100)
+	if depth > 0 { // what overtakes is what may be in the way
+		n = []int{0, 0, 0, 40, 40, 60, 60, 68, 71, 76, 76, 90, 90}[k.r.IntN(13)]
+	}
+	switch {
 	case n < 34:
-		k.deliverSome(gifts, 1+k.r.IntN(8), p, worker.NewBulk(p.env(), k.kind))
-	case n < 58:
-		k.deliverSome(queue.Segments, 1, p, dispatch.NewFanout(p.env(), k.kind))
-	case n < 70:
+		k.deliverSome(gifts, 1+k.r.IntN(5), p, worker.NewBulk(p.env(), k.kind))
+	case n < 52:
+		k.deliverSome(queue.Segments, 1+k.r.IntN(4), p, dispatch.NewFanout(p.env(), k.kind))
+	case n < 66:
 		k.later([]time.Duration{0, time.Minute, 3 * time.Minute, 25 * time.Minute, time.Hour, 4 * time.Hour}[k.r.IntN(6)])
 		k.expect(reaper.New(p.env(), paused, k.kind).Handle(p.ctx))
-	case n < 74:
+	case n < 70:
 		k.expect(dispatch.NewDispatcher(p.env(), k.kind).Handle(p.ctx, k.event(100)))
-	case n < 79:
+	case n < 75:
 		amount := 100
 		if k.amount && k.r.IntN(2) == 0 {
 			amount = 250
@@ -194,24 +224,24 @@ func (k *walk) step(depth int) {
 			Kind: "gift", Period: "2024-04", Input: json.RawMessage(fmt.Sprintf(`{"amount":%d}`, amount)), RequestedBy: "operator", ChangeAmount: k.amount,
 		})
 		k.expect(err)
-	case n < 82:
+	case n < 78:
 		if slots, err := k.jobs.Slots(k.t.Context()); err == nil && len(slots) > 0 {
 			_, _, err := job.NewStore(sim.Script(k.store, p.fate), k.clock).Cancel(p.ctx, slots[0].Job)
 			k.expect(err)
 		}
-	case n < 86:
+	case n < 85:
 		k.spoil()
-	case n < 90:
+	case n < 88:
 		k.redrive()
 	default:
 		s := k.names[k.r.IntN(len(k.names))]
 		k.kind.change(func() {
-			switch k.r.IntN(5) {
-			case 0:
+			switch k.r.IntN(8) {
+			case 0, 1, 2:
 				k.kind.permanent[s] = !k.kind.permanent[s]
-			case 1:
+			case 3, 4:
 				k.kind.transient[s] = !k.kind.transient[s]
-			case 2:
+			case 5:
 				g := job.SegmentOf(s, job.Segments)
 				k.kind.broken[g] = !k.kind.broken[g]
 			default:

@@ -199,7 +199,7 @@ func (w Write) Apply(old Attrs) (now Attrs, refusal *Refusal) {
 		switch d := w.Add[k]; {
 		case now[k] != nil && !ok:
 			invalid = fmt.Sprintf("attribute %s is not a number", k)
-		case d > 0 && n >= math.MaxInt64-d || d < 0 && n < math.MinInt64-d:
+		case d > 0 && n > math.MaxInt64-d || d < 0 && n < math.MinInt64-d:
 			invalid = fmt.Sprintf("attribute %s: %d%+d leaves the range of 64 bits", k, n, d)
 		default:
 			now[k] = n + d

@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,60 +65,6 @@ func (k *kind) Effects(ctx context.Context, j job.Job, subject string) ([]once.E
 		return k.effects(j, subject)
 	}
 	return k.monthly.Effects(ctx, j, subject)
-}
-
-// box is a queue that keeps what it gets.
-type box struct {
-	mu      sync.Mutex
-	bodies  map[queue.Name][]string
-	putOffs []putOff
-}
-
-type putOff struct {
-	from     queue.Name
-	delay    time.Duration
-	receipts []string
-}
-
-func (b *box) Send(_ context.Context, to queue.Name, bodies ...string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bodies[to] = append(b.bodies[to], bodies...)
-	return nil
-}
-
-func (b *box) PutOff(_ context.Context, from queue.Name, d time.Duration, receipts ...string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.putOffs = append(b.putOffs, putOff{from, d, receipts})
-	return nil
-}
-
-// take empties a queue.
-func (b *box) take(from queue.Name) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := b.bodies[from]
-	delete(b.bodies, from)
-	return out
-}
-
-// logs keeps what is logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // world is everything around the worker: the real store, the real dispatcher and fan-out, the catalog, and a queue that keeps what it gets.
@@ -357,35 +301,6 @@ func (w *world) check() {
 	}
 }
 
-// bodies are the messages of subjects of a job.
-func bodies(j job.Job, subjects ...string) []string {
-	out := make([]string, len(subjects))
-	for i, s := range subjects {
-		out[i] = queue.Subject{Job: j.ID, Subject: s}.Encode()
-	}
-	return out
-}
-
-// event makes a delivery: message ids m0, m1 and so on, received for the first time.
-func event(bodies ...string) events.SQSEvent {
-	var e events.SQSEvent
-	for i, b := range bodies {
-		n := strconv.Itoa(i)
-		e.Records = append(e.Records, events.SQSMessage{MessageId: "m" + n, ReceiptHandle: "r" + n, Body: b, Attributes: map[string]string{"ApproximateReceiveCount": "1"}})
-	}
-	return e
-}
-
-// failed are the message ids of an answer.
-func failed(a events.SQSEventResponse) []string {
-	out := []string{}
-	for _, f := range a.BatchItemFailures {
-		out = append(out, f.ItemIdentifier)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // deliver hands bodies to a worker and returns the ids of the messages that come again.
 func (w *world) deliver(b *worker.Bulk, bodies ...string) []string {
 	w.t.Helper()
@@ -399,34 +314,6 @@ func (w *world) deliverCtx(ctx context.Context, b *worker.Bulk, bodies ...string
 		w.t.Fatalf("Handle: %v", err)
 	}
 	return failed(answer)
-}
-
-// names makes member ids: prefix-000 and so on.
-func names(prefix string, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = fmt.Sprintf("%s-%03d", prefix, i)
-	}
-	return out
-}
-
-// ids are the message ids of positions.
-func ids(positions ...int) []string {
-	out := []string{}
-	for _, p := range positions {
-		out = append(out, "m"+strconv.Itoa(p))
-	}
-	slices.Sort(out)
-	return out
-}
-
-func equal[T any](t *testing.T, what string, got, want T) {
-	t.Helper()
-	g, _ := json.Marshal(got)
-	x, _ := json.Marshal(want)
-	if !bytes.Equal(g, x) {
-		t.Errorf("%s: got %s, want %s", what, g, x)
-	}
 }
 
 // snapshot is everything that a store holds in the partitions that a test can touch, for "nothing was written".
@@ -475,9 +362,4 @@ func (w *world) snapshot() string {
 		fmt.Fprintf(&b, "%s %s\n", k, text)
 	}
 	return b.String()
-}
-
-func sorted(s []string) []string {
-	slices.Sort(s)
-	return s
 }
