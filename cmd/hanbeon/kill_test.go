@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -102,7 +103,9 @@ type process struct {
 
 func startLocal(t *testing.T, bin, data, event string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(bin, "local", "--data", data, "--fire", event)}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a process that hangs must not hang the test
+	t.Cleanup(cancel)
+	p := &process{t: t, cmd: exec.CommandContext(ctx, bin, "local", "--data", data, "--fire", event)}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +114,6 @@ func startLocal(t *testing.T, bin, data, event string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.cmd.Process.Kill() })
 	return p
 }
 

@@ -38,7 +38,7 @@ func (a *app) localCommand() *cobra.Command {
 		Long: `Runs the functions, queues and schedules of template.yaml in this process, on a data file, until SIGINT or SIGTERM. It starts by finishing what an earlier process left, however that
 ended: nothing is lost by a kill -9 at any moment. Logs go to stderr as JSON; what is scheduled next and jobs that end go to stdout.`,
 		Example: `  hanbeon local --calendar-start 2026-12
-  hanbeon local --fire events/monthly-point.json`,
+  hanbeon local --fire events/dispatcher.json`,
 		Args: cobra.NoArgs,
 	}
 	c.RunE = a.does(func(ctx context.Context, _ []string) error {

@@ -33,8 +33,12 @@ type progress struct {
 }
 
 func (a *app) progress(what string) *progress {
-	f, isFile := a.stderr.(*os.File)
-	return newProgress(a.stderr, a.now, isFile && term.IsTerminal(int(f.Fd())), what)
+	terminal := false
+	if f, ok := a.stderr.(*os.File); ok {
+		_, rows, err := term.GetSize(int(f.Fd()))
+		terminal = err == nil && rows > 0 // one without a size has no room for a bar
+	}
+	return newProgress(a.stderr, a.now, terminal, what)
 }
 
 func newProgress(out io.Writer, now func() time.Time, terminal bool, what string) *progress {

@@ -184,8 +184,3 @@ func isRefused(err error) bool {
 	var r *store.Refused
 	return errors.As(err, &r)
 }
-
-func isBusy(err error) bool {
-	var b *store.Busy
-	return errors.As(err, &b)
-}

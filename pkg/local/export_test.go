@@ -15,7 +15,7 @@ func NewWith(c Config, handlersOf func(env job.Env) map[string]any) (*Stack, err
 	return newStack(c, func(w wiring) map[string]lambda.Handler {
 		all := map[string]lambda.Handler{}
 		for name, h := range handlersOf(w.Env) {
-			all[name] = lambda.NewHandler(h)
+			all[name] = environments{h}
 		}
 		return all
 	}, func(wiring) func(context.Context) error { return func(context.Context) error { return nil } })

@@ -34,24 +34,33 @@ func handlers(c wiring) map[string]lambda.Handler {
 	}
 }
 
+// environments runs a function as Lambda does, one invocation at a time in each environment: aws-lambda-go (1.55) hands the buffer of an answer to the next invocation
+// of the same lambda.Handler before the caller has read it, so two at once must not share one.
+type environments struct{ function any }
+
+// Invoke implements lambda.Handler.
+func (e environments) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return lambda.NewHandler(e.function).Invoke(ctx, payload)
+}
+
 func dispatcherHandler(c wiring) lambda.Handler {
 	handler := dispatch.NewDispatcher(c.Env, kinds.All(c.Store, c.Zone)...).Handle
-	return lambda.NewHandler(handler)
+	return environments{handler}
 }
 
 func fanoutHandler(c wiring) lambda.Handler {
 	handler := dispatch.NewFanout(c.Env, kinds.All(c.Store, c.Zone)...).Handle
-	return lambda.NewHandler(handler)
+	return environments{handler}
 }
 
 func monthlyPointHandler(c wiring) lambda.Handler {
 	handler := worker.NewBulk(c.Env, monthlypoint.New(c.Store, c.Zone)).Handle
-	return lambda.NewHandler(handler)
+	return environments{handler}
 }
 
 func reaperHandler(c wiring) lambda.Handler {
 	handler := reaper.New(c.Env, c.Calendar, kinds.All(c.Store, c.Zone)...).Handle
-	return lambda.NewHandler(handler)
+	return environments{handler}
 }
 
 // recovery is what a stack does first on a store that has been used before.
