@@ -267,3 +267,36 @@ func mustKey(t *testing.T, member string) once.Key {
 	}
 	return k
 }
+
+// What an earlier process left is sent again at once: nothing waits, by whatever clock, until the reaper finds the job stalled.
+func TestUnfinishedWorkIsSentAtOnce(t *testing.T) {
+	t.Parallel()
+	data := withMembers(t, "m-1")
+	s, err := openFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := openJob(s, "2024-03", 5)
+	if err == nil { // a fan-out has begun, and was killed
+		j, err = job.NewStore(s, time.Now).Start(context.Background(), j)
+	}
+	s.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := call(time.Now(), "run", "monthly-point", "--period", "2024-04", "--amount", "5", "--data", data); code != 0 {
+		t.Fatalf("run: exit code %d: %s", code, stderr)
+	}
+	var got struct {
+		State                 job.State
+		CreatedAt, FinishedAt time.Time
+	}
+	_, stdout, _ := call(time.Now(), "jobs", j.ID, "--json", "--data", data)
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	// The stack's clock, which skips: the batching window of its queue is seconds, the reaper's patience many minutes.
+	if took := got.FinishedAt.Sub(got.CreatedAt); got.State != job.Completed || took > 5*time.Minute {
+		t.Errorf("job %s after %v, want COMPLETED within minutes", got.State, took)
+	}
+}

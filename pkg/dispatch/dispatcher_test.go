@@ -47,7 +47,7 @@ func TestBadEvents(t *testing.T) {
 		{"scheduledTime", `{"kind":"monthly-point","amount":100}`},
 		{"scheduledTime", at(`null`)},
 		{"scheduledTime", at(`""`)},
-		{"scheduledTime", at(`"<aws.scheduler.scheduled-time>"`)}, // not substituted
+		{"scheduledTime", at(`"<aws.scheduler.scheduled-time>"`)}, {"substituted", at(`"<aws.scheduler.scheduled-time>"`)},
 		{"scheduledTime", at(`"2024-04-01"`)},
 		{"scheduledTime", at(`"2024-03-31 15:30:00Z"`)},
 		{"scheduledTime", at(`"2024-03-31T15:30:00"`)}, // no offset

@@ -133,7 +133,10 @@ func TestFrozenPage(t *testing.T) {
 	equal(t, "again", w.segments(dies, segments[3]), []string{segments[3]})
 	equal(t, "total known", w.only().TotalKnown(), false)
 
-	w.kind.subjects = pages(3, m[2:5], m[5:]) // two have left, two have come
+	w.kind.subjects = func(n int, cursor string) ([]string, string, error) { // two have left, two have come
+		t.Errorf("the source is asked again for segment %d", n)
+		return pages(3, m[2:5], m[5:])(n, cursor)
+	}
 	equal(t, "again", w.segments(w.fanout(nil), segments[3]), []string(nil))
 	equal(t, "messages", subjectsOf(t, w.box.waiting(points)), m[:4])
 	equal(t, "done", w.segment(j, 3).Done, true)

@@ -74,7 +74,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 }
 
 func (k *walk) walk() {
-	for n := range 60 + k.r.IntN(60) {
+	for n := range 100 + k.r.IntN(100) {
 		k.step(0)
 		if n%4 == 0 {
 			k.check()
@@ -173,7 +173,7 @@ func (p *process) fate(c sim.Call) (apply bool, err error) {
 	}
 	writes := c.Op == sim.Transact || c.Op == sim.Send
 	switch n := k.r.IntN(1000); {
-	case n < 15:
+	case n < 8:
 		p.dead.Store(true)
 		if k.r.IntN(2) == 0 {
 			p.die()
@@ -181,15 +181,15 @@ func (p *process) fate(c sim.Call) (apply bool, err error) {
 		}
 		c.After(p.die)
 		return true, sim.ErrKilled
-	case n < 40 && writes:
+	case n < 30 && writes:
 		return true, unknown
-	case n < 55:
+	case n < 38:
 		return false, unknown
-	case n < 65 && c.Op == sim.Transact:
+	case n < 50 && c.Op == sim.Transact:
 		return false, &store.Busy{Reason: "throttled"}
-	case n < 80 && c.Op == sim.Transact:
+	case n < 65 && c.Op == sim.Transact:
 		return false, &store.Busy{Reason: "conflict", Conflicts: []int{k.r.IntN(len(c.Writes))}}
-	case n < 84 && c.Op == sim.Send:
+	case n < 69 && c.Op == sim.Send:
 		return false, nil // accepted and lost
 	case n < 150 && p.depth < 3:
 		k.step(p.depth + 1)
@@ -209,7 +209,7 @@ func (k *walk) step(depth int) {
 	case n < 34:
 		k.deliverSome(gifts, 1+k.r.IntN(5), p, worker.NewBulk(p.env(), k.kind))
 	case n < 52:
-		k.deliverSome(queue.Segments, 1+k.r.IntN(4), p, dispatch.NewFanout(p.env(), k.kind))
+		k.deliverSome(queue.Segments, 1+k.r.IntN(16), p, dispatch.NewFanout(p.env(), k.kind))
 	case n < 66:
 		k.later([]time.Duration{0, time.Minute, 3 * time.Minute, 25 * time.Minute, time.Hour, 4 * time.Hour}[k.r.IntN(6)])
 		k.expect(reaper.New(p.env(), paused, k.kind).Handle(p.ctx))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -45,6 +46,17 @@ func encodeValue(v any) (any, error) {
 		return x, nil
 	case int:
 		return int64(x), nil
+	case time.Time:
+		return encodeTime(x)
+	case Attrs:
+		return encodeAttrs(x)
+	}
+	if s := reflect.ValueOf(v); s.Kind() == reflect.Struct && direct(s.Type()) && !marshalsItself(v) {
+		a, err := encodeStruct(s)
+		if err != nil {
+			return nil, fmt.Errorf("encode %T: %w", v, err)
+		}
+		return map[string]any(a), nil
 	}
 	if err := checkStrings(v); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
@@ -61,6 +73,27 @@ func encodeValue(v any) (any, error) {
 	out, err := fromJSON(b.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return out, nil
+}
+
+// encodeAttrs encodes attributes with Go values one by one.
+func encodeAttrs(a Attrs) (any, error) {
+	if a == nil {
+		return nil, nil
+	}
+	out := make(map[string]any, len(a))
+	for name, v := range a {
+		e, err := encodeValue(v)
+		if err == nil {
+			err = checkText(name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if e != nil {
+			out[name] = e
+		}
 	}
 	return out, nil
 }
