@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"hanbeon/pkg/bolt"
 	"hanbeon/pkg/job"
@@ -41,6 +42,9 @@ func openData(path string, noSync bool) (*bolt.Store, error) {
 }
 
 // jobsOn reads and writes the jobs of a data file that no stack works on.
-func (a *app) jobsOn(s store.Store) *job.Store { return job.NewStore(s, a.now) }
+func (a *app) jobsOn(s store.Store) *job.Store { return job.NewStore(s, a.clock) }
+
+// clock is the time as it is stored: UTC, in whole milliseconds.
+func (a *app) clock() time.Time { return a.now().UTC().Truncate(time.Millisecond) }
 
 func (a *app) kinds(s store.Store) []job.Kind { return kinds.All(s, a.zone) }

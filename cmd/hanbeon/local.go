@@ -195,7 +195,7 @@ type observer struct {
 
 func newObserver(a *app, s store.Store, log *slog.Logger) *observer {
 	return &observer{
-		app: a, jobs: job.NewStore(s, a.now), kinds: a.kinds(s), log: log,
+		app: a, jobs: a.jobsOn(s), kinds: a.kinds(s), log: log,
 		over: map[string]bool{}, active: map[string]bool{}, tenths: map[string]int64{},
 	}
 }
@@ -279,7 +279,7 @@ func (o *observer) each(ctx context.Context, f func(job.Job) error) error {
 		}
 	}
 	for _, k := range o.kinds {
-		jobs, _, err := o.jobs.List(ctx, k.Kind(), o.app.now(), recent, "")
+		jobs, _, err := o.jobs.List(ctx, k.Kind(), o.app.clock(), recent, "")
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (a *app) points(ctx context.Context, member string) (pointsView, error) {
 	defer s.Close()
 	v := pointsView{Member: member, Entries: []ledger.Entry{}}
 	found := false
-	l := ledger.New(s, monthlypoint.Table, a.now)
+	l := ledger.New(s, monthlypoint.Table, a.clock)
 	for cursor := ""; ; {
 		page, err := l.History(ctx, member, cursor, 0)
 		if err != nil {

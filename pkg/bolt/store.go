@@ -25,18 +25,22 @@ type Store struct {
 
 	turn    sync.Mutex // held by the call that commits a group, and by Close
 	closed  bool       // guarded by turn
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards the two below
+	leading bool       // a call is committing a group, or has been told to
 	waiting []*call
 }
 
 var _ store.Store = (*Store)(nil)
 
-// maxGroup bounds the calls of one commit, and with it the memory of a bbolt transaction: 64 full transactions are 6,400 writes.
-const maxGroup = 64
+// maxGroup bounds the calls of one commit. Callers of a large group would all be woken together, and nobody would write while they prepare their next calls: with eight callers four
+// at a time keep the file and the processors busy.
+const maxGroup = 4
 
-// call is one Transact on its way. Its results may be read once done is set; all are guarded by Store.turn.
+// call is one Transact on its way. woken is closed when it is done, or when it is to commit the next group itself; its results may be read afterwards.
 type call struct {
+	woken   chan struct{}
 	writes  []store.Write
+	values  [][]byte // of puts: the item as it stands in the file
 	price   int
 	refused *store.Refused
 	err     error
@@ -82,16 +86,29 @@ func (s *Store) Transact(ctx context.Context, writes ...store.Write) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	c := &call{writes: writes}
+	c := &call{writes: writes, values: make([][]byte, len(writes)), woken: make(chan struct{})}
+	for i, w := range writes {
+		if w.Op == store.OpPut { // here, where calls run side by side, and not while everybody waits for the file
+			var err error
+			if c.values[i], err = store.Marshal(w.Item); err != nil {
+				return fmt.Errorf("transact: write %d on %s: %w", i, w.Key, err)
+			}
+		}
+	}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, c)
+	lead := !s.leading
+	s.leading = true
 	s.mu.Unlock()
 
-	s.turn.Lock()
-	for !c.done { // whoever has the turn commits for all that wait, in their order, until it was its own turn too
-		s.commit(s.next())
+	// One call at a time commits for all that wait, in their order, itself among them, and then makes the first of those that came meanwhile the next. So each call is woken
+	// once, and none but Close waits for a lock.
+	if !lead {
+		<-c.woken
 	}
-	s.turn.Unlock()
+	if !c.done {
+		s.lead(c)
+	}
 
 	if c.err != nil {
 		return fmt.Errorf("transact on %s and %d more: %w", writes[0].Key, len(writes)-1, c.err)
@@ -101,6 +118,24 @@ func (s *Store) Transact(ctx context.Context, writes ...store.Write) error {
 		return c.refused
 	}
 	return nil
+}
+
+// lead commits the group that begins with the call of this goroutine.
+func (s *Store) lead(own *call) {
+	group := s.next()
+	s.turn.Lock()
+	s.commit(group)
+	s.turn.Unlock()
+	for _, c := range group {
+		if c != own {
+			close(c.woken)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leading = len(s.waiting) > 0; s.leading {
+		close(s.waiting[0].woken)
+	}
 }
 
 // next takes the calls of one group.
@@ -167,7 +202,7 @@ func (s *Store) decide(tx *bbolt.Tx, c *call) error {
 
 // write puts what decide found into the file.
 func (c *call) write(tx *bbolt.Tx) error {
-	for _, w := range c.writes {
+	for i, w := range c.writes {
 		if w.Op == store.OpCheck {
 			continue // nothing changed; rewriting it would only cost pages
 		}
@@ -183,9 +218,11 @@ func (c *call) write(tx *bbolt.Tx) error {
 		if err != nil {
 			return err
 		}
-		value, err := store.Marshal(w.Item)
-		if err != nil {
-			return err
+		value := c.values[i]
+		if value == nil {
+			if value, err = store.Marshal(w.Item); err != nil {
+				return err
+			}
 		}
 		if err := b.Put(fileKey(w.Key), value); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -176,13 +177,20 @@ func (f *Fanout) read(ctx context.Context, j job.Job, kind job.Bulk, n int, seg 
 		return job.Page{}, fmt.Errorf("kind %s: segment %d: cursor %.60q after %.60q with %d subjects: want a greater cursor and at most %d", j.Kind, n, next, seg.Cursor, len(subjects), job.PageSubjects)
 	}
 	p := job.Page{Next: next, Last: next == "", Subjects: []string{}}
-	for i, s := range subjects {
-		if i > 0 && s == subjects[i-1] {
+	last, listed := "", seg.Greatest != ""
+	if listed {
+		if last, err = strconv.Unquote(seg.Greatest); err != nil {
+			return job.Page{}, fmt.Errorf("segment %d: last subject %.60s: %w", n, seg.Greatest, err)
+		}
+	}
+	for _, s := range subjects {
+		if listed && s == last {
 			continue
 		}
-		if i > 0 && s < subjects[i-1] {
-			return job.Page{}, fmt.Errorf("kind %s: segment %d: subject %.60q comes after %.60q: want strictly increasing ones", j.Kind, n, s, subjects[i-1])
+		if listed && s < last { // a subject on two pages would be in the total twice and settled once: the job would never end
+			return job.Page{}, fmt.Errorf("kind %s: segment %d: subject %.60q comes after %.60q: want strictly increasing ones, on all pages together", j.Kind, n, s, last)
 		}
+		last, listed = s, true
 		if at := job.SegmentOf(s, j.Segments); at != n {
 			return job.Page{}, fmt.Errorf("kind %s: subject %.60q belongs to segment %d, not %d", j.Kind, s, at, n)
 		}
@@ -191,6 +199,9 @@ func (f *Fanout) read(ctx context.Context, j job.Job, kind job.Bulk, n int, seg 
 			continue
 		}
 		p.Subjects = append(p.Subjects, s)
+	}
+	if listed {
+		p.Greatest = strconv.QuoteToASCII(last)
 	}
 	if j.Rerun {
 		return f.leaveOut(ctx, j, kind, p)

@@ -73,7 +73,7 @@ func TestRepeats(t *testing.T) {
 	t.Parallel()
 	m := inSegment(3, 2)
 	w := newWorld(t, m...)
-	w.kind.subjects = pages(3, []string{m[0], m[0], m[1], m[1], m[1]})
+	w.kind.subjects = pages(3, []string{m[0], m[0], m[1], m[1], m[1]}, []string{m[1], m[1]}, nil) // the last one of a page may come again on the next
 	w.fire()
 	w.drain()
 	w.granted(100, m...)
@@ -221,6 +221,7 @@ func TestKindThatMisbehaves(t *testing.T) {
 	}
 	for name, source := range map[string]func(int, string) ([]string, string, error){
 		"decreasing":       answer([]string{m[1], m[0]}, "", nil),
+		"an earlier page":  pages(segment, []string{m[1]}, []string{m[0]}),
 		"of another":       answer([]string{stranger}, "", nil),
 		"too many":         answer(m[:job.PageSubjects+1], "", nil),
 		"fails":            answer(nil, "", errors.New("the source does not answer")),

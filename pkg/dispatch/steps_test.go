@@ -139,7 +139,7 @@ func everyStep(t *testing.T, rerun bool) {
 	m := inSegment(segment, 9)
 	illegal := ""
 	for i := 0; illegal == ""; i++ {
-		if s := fmt.Sprintf("a:%d", i); job.SegmentOf(s, job.Segments) == segment {
+		if s := fmt.Sprintf("%s:%d", m[2], i); job.SegmentOf(s, job.Segments) == segment {
 			illegal = s
 		}
 	}

@@ -10,9 +10,10 @@ import (
 
 // Segment is one slice of the subjects of a job and how far its fan-out has come.
 type Segment struct {
-	Cursor    string    `json:"cursor"`  // of the source, after the pages advanced
-	Ordinal   int64     `json:"ordinal"` // number of pages advanced: these are the manifest
-	Count     int64     `json:"count"`   // subjects of those pages, illegal ones and those left out included
+	Cursor    string    `json:"cursor"`   // of the source, after the pages advanced
+	Ordinal   int64     `json:"ordinal"`  // number of pages advanced: these are the manifest
+	Count     int64     `json:"count"`    // subjects of those pages, illegal ones and those left out included
+	Greatest  string    `json:"greatest"` // the last subject listed, quoted: whatever comes on a later page is greater
 	Done      bool      `json:"done"`
 	TouchedAt time.Time `json:"touchedAt"`
 	Expires   int64     `json:"expires"`
@@ -23,6 +24,7 @@ type Page struct {
 	Subjects []string `json:"subjects"`          // strictly increasing; each gets a message
 	Illegal  []string `json:"illegal,omitempty"` // ids (IllegalID) of subjects that cannot be keys
 	LeftOut  int64    `json:"leftOut"`           // subjects of a re-run whose entry was applied before with the same content
+	Greatest string   `json:"greatest"`          // the last subject listed so far in the segment, quoted, since it may be no legal subject
 	Next     string   `json:"next"`              // cursor after the page
 	Last     bool     `json:"last"`              // the source ended here
 	Expires  int64    `json:"expires"`
@@ -113,7 +115,7 @@ func (s *Store) Advance(ctx context.Context, j Job, n int, from Segment, p Page,
 	now := s.now()
 	count := from.Count + p.Count()
 	writes := []store.Write{
-		store.Update(segmentKey(j.ID, n), store.Attrs{"cursor": p.Next, "ordinal": from.Ordinal + 1, "count": count, "done": p.Last, "touchedAt": now}, nil,
+		store.Update(segmentKey(j.ID, n), store.Attrs{"cursor": p.Next, "ordinal": from.Ordinal + 1, "count": count, "greatest": p.Greatest, "done": p.Last, "touchedAt": now}, nil,
 			store.Equals("cursor", from.Cursor), store.Equals("ordinal", from.Ordinal), store.Equals("done", false)),
 		store.Check(shardKey(j.ID, shard), store.Equals("open", true)),
 	}

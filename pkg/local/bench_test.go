@@ -13,11 +13,12 @@ import (
 )
 
 // A month from the firing to the close, through queues, events, fan-out and workers, on the embedded store with fsync off. One table for growth: grants/s must stay level from 1,000
-// members to 100,000, and so must the units per grant. of-bare is the share of what a bare loop of the same transactions reaches on the same kind of store in the same run.
+// members to 100,000, and so must the units per grant. of-bare-1 and of-bare-8 are the share of what a bare loop of the same transactions reaches on the same kind of store in the same run, with
+// one transaction after the other, and with eight in flight, as four workers at once have.
 func BenchmarkMonth(b *testing.B) {
 	for _, members := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(members), func(b *testing.B) {
-			var run, bare time.Duration
+			var run, one, eight time.Duration
 			units, requests := 0.0, int64(0)
 			for range b.N {
 				s := openStore(b)
@@ -31,20 +32,22 @@ func BenchmarkMonth(b *testing.B) {
 				run += time.Since(begun)
 				units += s.Meter().Spent().Since(before).Write
 				requests += int64(stack.Stats().Requests)
-				bare += bareLoop(b, members)
+				one += bareLoop(b, members, 1)
+				eight += bareLoop(b, members, 8)
 			}
 			grants := float64(members * b.N)
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(grants/run.Seconds(), "grants/s")
-			b.ReportMetric(bare.Seconds()/run.Seconds(), "of-bare")
+			b.ReportMetric(one.Seconds()/run.Seconds(), "of-bare-1")
+			b.ReportMetric(eight.Seconds()/run.Seconds(), "of-bare-8")
 			b.ReportMetric(units/grants, "write-units/grant")
 			b.ReportMetric(float64(requests)/grants, "sqs-requests/grant")
 		})
 	}
 }
 
-// bareLoop sends the transactions of a month, full groups with one tally shard each, eight at a time as four workers do, and nothing else.
-func bareLoop(b *testing.B, members int) time.Duration {
+// bareLoop sends the transactions of a month, full groups with one tally shard each, and nothing else.
+func bareLoop(b *testing.B, members, parallel int) time.Duration {
 	s := openStore(b)
 	now := func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 	jobs, points := job.NewStore(s, now), ledger.New(s, monthlypoint.Table, now)
@@ -57,7 +60,6 @@ func bareLoop(b *testing.B, members int) time.Duration {
 		b.Fatal(err)
 	}
 	cause := ledger.Cause{Job: j.ID, Inputs: j.Inputs, Scheduled: j.Scheduled}
-	const parallel = 8
 	begun := time.Now()
 	var wg sync.WaitGroup
 	for w := range parallel {

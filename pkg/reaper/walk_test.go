@@ -45,10 +45,11 @@ func TestWalks(t *testing.T) {
 // walk is one of them.
 type walk struct {
 	*world
-	t      *testing.T
-	r      *rand.Rand
-	names  []string
-	amount bool // operators change the amount: then some end as conflicts for ever
+	t       *testing.T
+	r       *rand.Rand
+	names   []string
+	amount  bool // operators change the amount: then some end as conflicts for ever
+	cancels int  // that are still to come: too many, and no job gets anywhere
 
 	entries map[string]ledger.Entry // applied, as seen before
 	seen    map[string]job.Job      // by id, as seen before
@@ -70,6 +71,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 	}
 	k.kind.page = 1 + k.r.IntN(3)
 	k.amount = k.r.IntN(4) == 0
+	k.cancels = k.r.IntN(3)
 	return k
 }
 
@@ -225,7 +227,8 @@ func (k *walk) step(depth int) {
 		})
 		k.expect(err)
 	case n < 78:
-		if slots, err := k.jobs.Slots(k.t.Context()); err == nil && len(slots) > 0 {
+		if slots, err := k.jobs.Slots(k.t.Context()); err == nil && len(slots) > 0 && k.cancels > 0 {
+			k.cancels--
 			_, _, err := job.NewStore(sim.Script(k.store, p.fate), k.clock).Cancel(p.ctx, slots[0].Job)
 			k.expect(err)
 		}
@@ -242,6 +245,10 @@ func (k *walk) step(depth int) {
 			case 3, 4:
 				k.kind.transient[s] = !k.kind.transient[s]
 			case 5:
+				if k.r.IntN(3) > 0 {
+					clear(k.kind.broken)
+					break
+				}
 				g := job.SegmentOf(s, job.Segments)
 				k.kind.broken[g] = !k.kind.broken[g]
 			default:
