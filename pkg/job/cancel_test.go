@@ -128,6 +128,25 @@ func TestTheFirstEndingWins(t *testing.T) {
 		t.Fatal(now.State, done, err)
 	}
 	w.ended(t, j.ID, job.Failed, job.ReasonFanOut)
+
+	// At the latest moment: the mark of the other is set between the read and the own mark.
+	j = w.start(t)
+	late := w.through(onTransact(1, func(sim.Call) (bool, error) {
+		if _, _, err := w.through(onTransact(1, lost)).Fail(t.Context(), j, job.ReasonFanOut); !errors.Is(err, sim.ErrNoAnswer) {
+			t.Error(err)
+		}
+		return true, nil
+	}))
+	if _, done, err := late.Cancel(t.Context(), j.ID); done || !errors.Is(err, job.ErrOver) {
+		t.Errorf("a late cancel: %v, %v; want ErrOver", done, err)
+	}
+	j = w.find(t, j.ID)
+	if j.Ending != job.Failed || j.Reason != job.ReasonFanOut {
+		t.Errorf("the job is coming to %s %q", j.Ending, j.Reason)
+	}
+	if _, done, err := w.jobs.Finish(t.Context(), j); !done || err != nil {
+		t.Error(done, err)
+	}
 }
 
 // A job is failed only as it was seen: one that has moved on since is left alone.
