@@ -76,12 +76,11 @@ func (a *app) parse(f runFlags) (dispatch.Run, error) {
 	if err != nil {
 		return dispatch.Run{}, misuse("--%w", err)
 	}
-	// Up to the end of the next month: the scheduled time lies in it.
-	due := monthlypoint.New(nil, a.zone).Calendar(period, period.Next().Next().Start(a.zone))
-	if len(due) == 0 {
+	due, ok := dispatch.DueOf(monthlypoint.New(nil, a.zone), period)
+	if !ok {
 		return dispatch.Run{}, misuse("--period %s: too far in the future", period)
 	}
-	if at := due[0].Scheduled; at.After(a.now()) && !f.allowFuture {
+	if at := due.Scheduled; at.After(a.now()) && !f.allowFuture {
 		return dispatch.Run{}, misuse("%w: wait, or allow it by --allow-future", &dispatch.FutureError{Period: period, Scheduled: at.In(a.zone)})
 	}
 	return dispatch.Run{

@@ -131,12 +131,11 @@ func (d *Dispatcher) Run(ctx context.Context, r Run) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	// The calendar up to the end of the period: the scheduled time lies in it.
-	due := kind.Calendar(r.Period, r.Period.Next().Next().Start(time.UTC))
-	if len(due) == 0 || due[0].Period != r.Period {
+	due, ok := DueOf(kind, r.Period)
+	if !ok {
 		return Result{}, fmt.Errorf("%s has no period %s in its calendar", r.Kind, r.Period)
 	}
-	scheduled := due[0].Scheduled
+	scheduled := due.Scheduled
 	if scheduled.After(d.env.Now()) && !r.AllowFuture {
 		return Result{}, &FutureError{r.Period, scheduled}
 	}
@@ -149,6 +148,16 @@ func (d *Dispatcher) Run(ctx context.Context, r Run) (Result, error) {
 		return Result{}, fmt.Errorf("%s: %w", r.Kind, err)
 	}
 	return d.open(ctx, job.Request{Opening: o, RequestedBy: r.RequestedBy, ChangeInputs: r.ChangeAmount})
+}
+
+// DueOf finds a period in the calendar of a kind, past or future; ok is false where the calendar does not have it.
+func DueOf(kind job.Scheduled, p once.Period) (due job.Due, ok bool) {
+	// Up to the end of the next period: in every zone the scheduled time of this one is before that.
+	all := kind.Calendar(p, p.Next().Next().Start(time.UTC))
+	if len(all) == 0 || all[0].Period != p {
+		return job.Due{}, false
+	}
+	return all[0], true
 }
 
 // withHead makes the Scheduler's event of an input without kind and scheduledTime.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -71,11 +70,7 @@ func (f *Fanout) putOff(ctx context.Context, m events.SQSMessage, d time.Duratio
 
 // segment works on one message as far as time allows. A nil error acknowledges it.
 func (f *Fanout) segment(ctx context.Context, body string) (j job.Job, pages int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer job.CatchPanic(&err)
 	m, err := queue.DecodeSegment(body)
 	if err != nil {
 		return j, 0, err

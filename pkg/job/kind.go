@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"hanbeon/pkg/once"
@@ -90,6 +91,13 @@ func Left(ctx context.Context) time.Duration {
 		return time.Until(deadline)
 	}
 	return time.Hour
+}
+
+// CatchPanic turns a panic of the function that defers it into its error: `defer job.CatchPanic(&err)`.
+func CatchPanic(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // Kinds finds kinds by name.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"hanbeon/pkg/dispatch"
@@ -66,11 +65,7 @@ func (r *Reaper) Handle(ctx context.Context) error {
 
 // look decides about one slot and acts. A panic is the failure of this slot alone.
 func (r *Reaper) look(ctx context.Context, held job.Slot) (action Action, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer job.CatchPanic(&err)
 	s, err := r.snapshot(ctx, held)
 	if err != nil {
 		return "snapshot", err

@@ -13,16 +13,9 @@ import (
 func decodeStruct(a Attrs, v reflect.Value) error {
 	t := v.Type()
 	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.IsExported() {
-			continue
-		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" {
-			name = f.Name
-		}
-		value, ok := a[name]
-		if !ok || name == "-" {
+		name, _, ok := attribute(t.Field(i))
+		value, there := a[name]
+		if !ok || !there {
 			continue
 		}
 		if err := decodeField(value, v.Field(i)); err != nil {
@@ -36,7 +29,7 @@ func decodeStruct(a Attrs, v reflect.Value) error {
 func direct(t reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if _, options, _ := strings.Cut(f.Tag.Get("json"), ","); f.Anonymous || strings.Contains(options, "string") {
+		if _, options, _ := attribute(f); f.Anonymous || strings.Contains(options, "string") {
 			return false
 		}
 	}

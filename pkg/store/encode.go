@@ -15,16 +15,8 @@ func encodeStruct(v reflect.Value) (Attrs, error) {
 	t := v.Type()
 	out := make(Attrs, t.NumField())
 	for i := range t.NumField() {
-		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		if !f.IsExported() || tag == "-" {
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		if name == "" {
-			name = f.Name
-		}
-		if left(options, v.Field(i)) {
+		name, options, ok := attribute(t.Field(i))
+		if !ok || left(options, v.Field(i)) {
 			continue
 		}
 		e, err := encodeField(v.Field(i))
@@ -36,6 +28,16 @@ func encodeStruct(v reflect.Value) (Attrs, error) {
 		}
 	}
 	return out, nil
+}
+
+// attribute is the name under which a field is stored and the options of its tag; ok is false for a field that is not.
+func attribute(f reflect.StructField) (name, options string, ok bool) {
+	tag := f.Tag.Get("json")
+	name, options, _ = strings.Cut(tag, ",")
+	if name == "" {
+		name = f.Name
+	}
+	return name, options, f.IsExported() && tag != "-"
 }
 
 // left tells whether omitempty or omitzero leaves a field out.
@@ -70,10 +72,11 @@ func marshalsItself(v any) bool {
 }
 
 func encodeField(v reflect.Value) (any, error) {
-	switch x := v.Interface().(type) {
-	case time.Time:
-		return encodeTime(x)
-	case json.Marshaler, encoding.TextMarshaler:
+	x := v.Interface()
+	if t, ok := x.(time.Time); ok {
+		return encodeTime(t)
+	}
+	if marshalsItself(x) {
 		return encodeValue(x)
 	}
 	switch v.Kind() {
@@ -88,7 +91,7 @@ func encodeField(v reflect.Value) (any, error) {
 			return nil, nil
 		}
 	}
-	return encodeValue(v.Interface())
+	return encodeValue(x)
 }
 
 // encodeTime is what time.Time marshals to: RFC 3339 with as many digits of the second as are needed.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,11 +116,7 @@ func (b *batch) giveUp(names []string, reason string) error {
 }
 
 func (b *batch) effects(ctx context.Context, name string) (out []once.Effect, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer job.CatchPanic(&err)
 	return b.w.kind.Effects(ctx, b.job, name)
 }
 
@@ -218,11 +213,7 @@ func (b *batch) attempt(ctx context.Context, g []*subject) {
 
 // transact writes the group with one shard. The caller's writes are the count, and behind it one per subject where the class has one.
 func (b *batch) transact(ctx context.Context, g []*subject) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer job.CatchPanic(&err)
 	jobs, n := b.w.jobs, int64(len(g))
 	shard := int(b.w.shard.Add(1) % uint32(b.job.Shards))
 	postings := make([]once.Posting, len(g))
