@@ -101,7 +101,7 @@ func (d *Dispatcher) Fire(ctx context.Context, kind job.Scheduled, scheduled tim
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", kind.Kind(), err)
 	}
-	return d.open(ctx, job.Request{Opening: o, RequestedBy: "scheduler", Fired: true})
+	return d.Open(ctx, job.Request{Opening: o, RequestedBy: "scheduler", Fired: true})
 }
 
 // Run is an operator's request to run a period, again or for the first time.
@@ -112,6 +112,8 @@ type Run struct {
 	RequestedBy  string
 	AllowFuture  bool // a period whose scheduled time has not come
 	ChangeAmount bool // other inputs than the period was opened with before
+
+	Idempotency *job.Idempotency // nil: every request is a new one
 }
 
 // FutureError says that the scheduled time of a period has not come.
@@ -147,7 +149,7 @@ func (d *Dispatcher) Run(ctx context.Context, r Run) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", r.Kind, err)
 	}
-	return d.open(ctx, job.Request{Opening: o, RequestedBy: r.RequestedBy, ChangeInputs: r.ChangeAmount})
+	return d.Open(ctx, job.Request{Opening: o, RequestedBy: r.RequestedBy, ChangeInputs: r.ChangeAmount, Idempotency: r.Idempotency})
 }
 
 // DueOf finds a period in the calendar of a kind, past or future; ok is false where the calendar does not have it.
@@ -183,7 +185,9 @@ func (d *Dispatcher) FireDue(ctx context.Context, kind job.Scheduled, due job.Du
 // openTries is for answers that were lost: with the same id a later try recognises an earlier one.
 const openTries = 3
 
-func (d *Dispatcher) open(ctx context.Context, r job.Request) (Result, error) {
+// Open opens a job, under an id that it chooses, and sends its messages. Errors: those of job.Store.Open; *queue.Unsent, together with the job, when the job is open and not all of its messages
+// were accepted: the reaper sends them in a few minutes. After any other error the same request again is safe.
+func (d *Dispatcher) Open(ctx context.Context, r job.Request) (Result, error) {
 	r.ID = job.NewID(r.Kind, d.env.Now())
 	var out Result
 	var err error
@@ -199,6 +203,9 @@ func (d *Dispatcher) open(ctx context.Context, r job.Request) (Result, error) {
 	if out.Job.State != job.Pending {
 		return out, nil
 	}
+	if out.Job.Single() {
+		return out, SendSingle(ctx, d.env.Queue, out.Job)
+	}
 	return out, SendSegments(ctx, d.env.Queue, out.Job, nil)
 }
 
@@ -206,8 +213,17 @@ func (d *Dispatcher) open(ctx context.Context, r job.Request) (Result, error) {
 func definite(err error) bool {
 	var active *job.ActiveError
 	var inputs *job.InputsError
+	var reused *job.ReusedError
 	var busy *store.Busy
-	return errors.As(err, &active) || errors.As(err, &inputs) || errors.As(err, &busy)
+	return errors.As(err, &active) || errors.As(err, &inputs) || errors.As(err, &reused) || errors.As(err, &busy)
+}
+
+// SendSingle sends the message of a single job.
+func SendSingle(ctx context.Context, q queue.Queue, j job.Job) error {
+	if err := q.Send(ctx, queue.Name(j.Kind), queue.Single{Job: j.ID}.Encode()); err != nil {
+		return fmt.Errorf("job %s is open, but its message was not sent: %w", j.ID, err)
+	}
+	return nil
 }
 
 // SendSegments sends the messages of segments that are not done (nil: of all).

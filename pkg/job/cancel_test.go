@@ -70,8 +70,8 @@ func TestCancel(t *testing.T) {
 				if over, err := w.jobs.Advance(t.Context(), j, 0, seg, job.Page{Last: true}, 3); !over || err != nil {
 					t.Errorf("an advance: over %v, %v", over, err)
 				}
-				for _, segments := range []bool{true, false} {
-					if ok, err := w.jobs.CountResend(t.Context(), j, segments); ok || err != nil {
+				for _, what := range []job.Resent{job.ResentSegments, job.ResentSubjects, job.ResentMessage} {
+					if ok, err := w.jobs.CountResend(t.Context(), j, what); ok || err != nil {
 						t.Errorf("a re-send was counted: %v, %v", ok, err)
 					}
 				}

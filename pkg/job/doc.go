@@ -23,6 +23,30 @@
 // Cancel and Fail end a job in steps that anybody may repeat or take up: mark the ending, close every shard, end. After the mark nothing new begins, after the
 // shards are closed nothing can be counted and so nothing applied, and only then does the slot become free. All of it in one transaction would conflict with every busy worker.
 //
+// # The life of a single job
+//
+//	            open            claim (attempt + 1, a lease)         complete: result, state and slot at once
+//	(nothing) ────────► PENDING ─────────────────────────► RUNNING ──────────────────────────────────────► COMPLETED
+//	                     │   ▲                              │   │
+//	                     │   └── release, with a pause ─────┤   ├── a reason that does not pass,
+//	                     │   └── requeue: lease expired ────┘   │   or the last attempt ──────────────────► FAILED
+//	                     └── cancel, or nobody takes it ────────┴── cancel ───────────────────────────────► CANCELLED
+//
+// A single job is one slow call to somebody outside. Open writes the slot, the job and what the kind adds, then one message is sent. A worker claims the job: from PENDING, in the attempt it read, to RUNNING
+// in the next attempt, with a lease and a random token. What the claim proves is in the type: only a Claim can renew, complete, release or fail, and each of these requires the job to be RUNNING in this very attempt. So a
+// worker that was only slow, and was reaped, changes nothing any more: not the lease, not the result, not the slot of the next job.
+//
+// The worker renews the lease while the call lasts. Liveness is the lease, not how long the job takes: a call of an hour whose lease moves is left alone, a worker that died is found a
+// minute later. The reaper then gives the job back as PENDING, under the condition that state, attempt and lease still are what it saw, and sends its message; after the last attempt it ends the job as orphaned.
+//
+// Completion is one transaction: the result, the state, the freed slot. So the call to the outside may be made more than once (at most once per attempt), but one result is published,
+// and the next job of the slot begins after it. A result that comes late is refused.
+//
+// A message says which job, nothing else. One of a job that is RUNNING or over is acknowledged without a call; one that comes before the pause is over is handed back. How often a message was received
+// decides nothing: the attempts of the job do, and the queue's maxReceiveCount is larger.
+//
+// # The end
+//
 // Every way to end a job goes through one function, which frees the slot in the same transaction and only if it is the job's own: repeated after a lost answer it cannot free the slot of the next job.
 //
 // # Expiry

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"hanbeon/pkg/store"
@@ -30,18 +31,29 @@ func (s *Store) Close(ctx context.Context, id string) (bool, error) {
 			with = append(with, store.Update(periodKey(j.Kind, j.Period), store.Attrs{"closedBy": id}, nil, rec.conds()...))
 		}
 	}
-	return s.end(ctx, j, Completed, t.Counts, with...)
+	return s.end(ctx, j, Completed, countAttrs(t.Counts), nil, with...)
 }
 
-// end is the one way a job ends: its terminal state and its freed slot in one transaction. The job must stand as it was read, and the slot must be its own.
-func (s *Store) end(ctx context.Context, j Job, to State, c Counts, with ...store.Write) (bool, error) {
+// countAttrs are the counts of a bulk job as its end writes them down.
+func countAttrs(c Counts) store.Attrs {
+	return store.Attrs{"applied": c.Applied, "already": c.Already, "failed": c.Failed}
+}
+
+// end is the one way a job ends: its terminal state, with what set adds to it, and its freed slot in one transaction, together with other writes. The job must stand as it was read, a single job in the
+// same attempt, and the slot must be its own. ended is false when the job has moved.
+func (s *Store) end(ctx context.Context, j Job, to State, set store.Attrs, also []store.Cond, with ...store.Write) (ended bool, err error) {
 	key, err := keyOf(j.ID)
 	if err != nil {
 		return false, err
 	}
-	set := store.Attrs{"state": string(to), "applied": c.Applied, "already": c.Already, "failed": c.Failed, "finishedAt": s.now()}
+	conds := append([]store.Cond{store.Equals("state", string(j.State)), store.Equals("ending", string(j.Ending))}, also...)
+	if j.Single() {
+		conds = append(conds, store.Equals("attempt", j.Attempt))
+	}
+	all := store.Attrs{"state": string(to), "finishedAt": s.now()}
+	maps.Copy(all, set)
 	writes := append([]store.Write{
-		store.Update(key, set, nil, store.Equals("state", string(j.State)), store.Equals("ending", string(j.Ending))),
+		store.Update(key, all, nil, conds...),
 		store.Delete(slotKey(j.Slot), store.Equals("job", j.ID)),
 	}, with...)
 	err = s.store.Transact(ctx, writes...)
@@ -62,13 +74,13 @@ func (s *Store) end(ctx context.Context, j Job, to State, c Counts, with ...stor
 // ErrOver says that a job is over: it can no longer be cancelled or failed.
 var ErrOver = errors.New("the job is over")
 
-// Cancel ends a job as CANCELLED. done is false when time ran out on the way: the job is marked, and the reaper finishes it at once. ErrOver when the job has ended
-// in another way, or is about to.
+// Cancel ends a job as CANCELLED: a single job in one transaction, whose worker stops at its next renewal and whose result is refused; a bulk job in steps. done is false when time
+// ran out on the way: the job is marked, and the reaper finishes it at once. ErrOver when the job has ended in another way, or is about to.
 func (s *Store) Cancel(ctx context.Context, id string) (j Job, done bool, err error) {
 	return s.begin(ctx, id, Cancelled, "")
 }
 
-// Fail ends a job as FAILED with a reason, like Cancel. The job must still stand as the caller read it.
+// Fail ends a bulk job as FAILED with a reason, like Cancel. The job must still stand as the caller read it. Single jobs fail by their claim or by Orphan.
 func (s *Store) Fail(ctx context.Context, seen Job, reason string) (j Job, done bool, err error) {
 	key, err := keyOf(seen.ID)
 	if err != nil {
@@ -102,6 +114,11 @@ func (s *Store) begin(ctx context.Context, id string, to State, reason string) (
 			return j, false, fmt.Errorf("%w: %s is %s %s", ErrOver, id, j.State, j.Ending)
 		case j.Ending == to:
 			return s.Finish(ctx, j)
+		case j.Single():
+			if _, err := s.end(ctx, j, to, store.Attrs{"reason": reason}, nil); err != nil {
+				return j, false, err
+			}
+			continue // ended, or moved: look again
 		}
 		set := store.Attrs{"ending": string(to), "reason": reason}
 		err = s.store.Transact(ctx, store.Update(key, set, nil, store.Equals("state", string(j.State)), store.Equals("ending", "")))
@@ -130,7 +147,7 @@ func (s *Store) Finish(ctx context.Context, j Job) (Job, bool, error) {
 	if err != nil || !now.State.Active() {
 		return now, err == nil && now.State == j.Ending, err
 	}
-	if _, err := s.end(ctx, now, now.Ending, t.Counts); err != nil {
+	if _, err := s.end(ctx, now, now.Ending, countAttrs(t.Counts), nil); err != nil {
 		return now, false, err
 	}
 	now, err = s.Find(ctx, j.ID)
@@ -156,18 +173,28 @@ func (s *Store) closeShard(ctx context.Context, j Job, n int) error {
 	}
 }
 
-// CountResend counts, before the reaper sends again, that it does: segments, or subjects of the manifest. counted is false when the job no longer stands as it was seen.
-func (s *Store) CountResend(ctx context.Context, seen Job, segments bool) (counted bool, err error) {
+// Resent names one of the counters of re-sends.
+type Resent string
+
+// The counters, by the attribute of the job.
+const (
+	ResentSegments Resent = "segmentResends"
+	ResentSubjects Resent = "subjectResends"
+	ResentMessage  Resent = "resends" // of a single job
+)
+
+// CountResend counts, before the reaper sends again, that it does. counted is false when the job no longer stands as it was seen.
+func (s *Store) CountResend(ctx context.Context, seen Job, what Resent) (counted bool, err error) {
 	key, err := keyOf(seen.ID)
 	if err != nil {
 		return false, err
 	}
-	attr, was := "subjectResends", seen.SubjectResends
-	if segments {
-		attr, was = "segmentResends", seen.SegmentResends
+	was := map[Resent]int{ResentSegments: seen.SegmentResends, ResentSubjects: seen.SubjectResends, ResentMessage: seen.Resends}[what]
+	conds := []store.Cond{store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals(string(what), was)}
+	if seen.Single() {
+		conds = append(conds, store.Equals("attempt", seen.Attempt))
 	}
-	err = s.store.Transact(ctx, store.Update(key, store.Attrs{attr: was + 1, "resentAt": s.now()}, nil,
-		store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals(attr, was)))
+	err = s.store.Transact(ctx, store.Update(key, store.Attrs{string(what): was + 1, "resentAt": s.now()}, nil, conds...))
 	if isRefused(err) {
 		return false, nil
 	}

@@ -64,8 +64,8 @@ func TestNothingBringsBackAnExpiredItem(t *testing.T) {
 				t.Errorf("a settlement: %v; refused: want %v", err, shards)
 			}
 			w.jobs.Close(ctx, running.ID)
-			w.jobs.CountResend(ctx, pending, true)
-			w.jobs.CountResend(ctx, running, false)
+			w.jobs.CountResend(ctx, pending, job.ResentSegments)
+			w.jobs.CountResend(ctx, running, job.ResentSubjects)
 			w.jobs.Fail(ctx, running, job.ReasonFanOut)
 			w.jobs.Cancel(ctx, running.ID)
 			w.jobs.Finish(ctx, running)
@@ -129,17 +129,17 @@ func TestCountResendCountsOnce(t *testing.T) {
 	pending := w.open(t)
 	for _, tt := range []struct {
 		seen func() job.Job
-		what bool // segments
+		what job.Resent
 		want bool
 	}{
-		{func() job.Job { return pending }, true, true},
-		{func() job.Job { return pending }, true, false}, // by a second reaper that saw the same
-		{func() job.Job { return w.find(t, pending.ID) }, true, true},
-		{func() job.Job { return w.find(t, pending.ID) }, false, true},
+		{func() job.Job { return pending }, job.ResentSegments, true},
+		{func() job.Job { return pending }, job.ResentSegments, false}, // by a second reaper that saw the same
+		{func() job.Job { return w.find(t, pending.ID) }, job.ResentSegments, true},
+		{func() job.Job { return w.find(t, pending.ID) }, job.ResentSubjects, true},
 	} {
 		got, err := w.jobs.CountResend(t.Context(), tt.seen(), tt.what)
 		if got != tt.want || err != nil {
-			t.Errorf("segments %v: got %v, %v, want %v", tt.what, got, err, tt.want)
+			t.Errorf("%s: got %v, %v, want %v", tt.what, got, err, tt.want)
 		}
 	}
 	now := w.find(t, pending.ID)
@@ -150,7 +150,7 @@ func TestCountResendCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.unchanged(t, "counting for a job that started since", func() {
-		if ok, err := w.jobs.CountResend(t.Context(), now, true); ok || err != nil {
+		if ok, err := w.jobs.CountResend(t.Context(), now, job.ResentSegments); ok || err != nil {
 			t.Errorf("got %v, %v", ok, err)
 		}
 	})

@@ -61,6 +61,12 @@ const (
 	// Of a job.
 	ReasonNeverStarted = "never-started" // nobody took its messages for hours
 	ReasonFanOut       = "fan-out"       // its subjects could not be listed to the end
+
+	// Of a single job.
+	ReasonAttemptsUsedUp     = "attempts-used-up"     // every attempt failed for a reason that passes: see lastError
+	ReasonOrphaned           = "orphaned"             // its worker died in the last attempt, or nobody takes its message any more
+	ReasonNothingToSummarise = "nothing-to-summarise" // there is nothing to make the result of
+	lastErrorLease           = "lease-expired"        // as lastError: the worker of the attempt died or was cut off
 )
 
 // Job is one execution of a kind.
@@ -85,6 +91,15 @@ type Job struct {
 	SegmentsDone int   `json:"segmentsDone"`
 	Total        int64 `json:"total"` // of the segments done; final when all are, see TotalKnown
 
+	// Of a single job; a bulk job has MaxAttempts 0.
+	MaxAttempts int       `json:"maxAttempts"`         // how often it may be claimed
+	Attempt     int       `json:"attempt"`             // number of the current or last claim, the fencing token; 0 before the first
+	Claim       string    `json:"claim,omitempty"`     // random token of that claim, by which an earlier try recognises itself
+	LeaseUntil  time.Time `json:"leaseUntil,omitzero"` // of the current claim, or of the last
+	NotBefore   time.Time `json:"notBefore,omitzero"`  // while PENDING again: when the next attempt may begin
+	LastError   string    `json:"lastError,omitempty"` // reason code of the last attempt that failed
+	Resends     int       `json:"resends"`             // of its message, by the reaper, since it is PENDING
+
 	// The counts as they stood at the end. Of an active job they are 0: its tally has them.
 	Applied int64 `json:"applied"`
 	Already int64 `json:"already"`
@@ -101,8 +116,11 @@ type Job struct {
 	Expires    int64     `json:"expires"` // epoch seconds
 }
 
-// TotalKnown tells whether every segment has been listed to its end.
-func (j Job) TotalKnown() bool { return j.SegmentsDone == j.Segments }
+// Single tells whether the job is one outside call under a lease, without subjects, segments or a tally.
+func (j Job) Single() bool { return j.MaxAttempts > 0 }
+
+// TotalKnown tells whether every segment of a bulk job has been listed to its end.
+func (j Job) TotalKnown() bool { return !j.Single() && j.SegmentsDone == j.Segments }
 
 // Counts are numbers of subjects.
 type Counts struct {

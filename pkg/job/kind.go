@@ -39,6 +39,20 @@ type Bulk interface {
 	Effects(ctx context.Context, j Job, subject string) ([]once.Effect, error)
 }
 
+// Single is a kind whose job is one slow call to somebody outside, made under a lease.
+type Single interface {
+	Kind
+
+	// Result makes the outside call and returns what to publish. It may run again, in this process or another, after a crash or a lost lease: the call is made at least once, published is one result.
+	// ctx ends when the claim is lost (the lease ran out, the job was cancelled) or time runs out; Result must then return soon.
+	// An error made by Permanent ends the job as FAILED with its reason. Any other is tried again while attempts last; Later gives it a reason code and a pause.
+	Result(ctx context.Context, j Job) ([]once.Effect, error)
+
+	// Items are the writes of the kind's own table that publish the effects. They are part of the transaction that completes the job: at most store.MaxWrites - 2 of them. It
+	// must not read or call anything.
+	Items(j Job, effects []once.Effect) []store.Write
+}
+
 // Scheduled is a kind with a calendar.
 type Scheduled interface {
 	Kind
@@ -66,6 +80,9 @@ type Opening struct {
 	Period    once.Period // "" for a kind without a calendar
 	Scheduled time.Time   // of the period; decides who is eligible
 	Inputs    string      // canonical JSON of what decides the content of postings, such as `{"amount":100}`; part of every digest
+
+	Attempts int           // of a single job: how often it may be claimed, usually job.Attempts; 0 makes a bulk job
+	With     []store.Write // of the kind's own tables, in the transaction of the opening: at most 10, without conditions
 }
 
 // Calendar is the configuration of the reaper's watch over scheduled kinds.
@@ -124,6 +141,15 @@ func (k Kinds) Bulk(kind once.Kind) (Bulk, error) {
 	return b, nil
 }
 
+// Single finds a single kind.
+func (k Kinds) Single(kind once.Kind) (Single, error) {
+	s, ok := k[kind].(Single)
+	if !ok {
+		return nil, fmt.Errorf("kind %q is not a single kind of this program", kind)
+	}
+	return s, nil
+}
+
 // Scheduled finds a kind with a calendar.
 func (k Kinds) Scheduled(kind once.Kind) (Scheduled, error) {
 	s, ok := k[kind].(Scheduled)
@@ -145,6 +171,22 @@ func Permanent(reason string, err error) error { return &PermanentError{reason, 
 func (p *PermanentError) Error() string { return fmt.Sprintf("%s: %v", p.Reason, p.Err) }
 
 func (p *PermanentError) Unwrap() error { return p.Err }
+
+// LaterError says that an outside call failed for a reason that passes.
+type LaterError struct {
+	Reason string        // stable code that the job keeps as its lastError
+	After  time.Duration // least pause before the next attempt; 0 leaves it to the engine
+	Err    error
+}
+
+// Later marks an error of Single.Result as one that passes, with a stable reason code and the least pause before the next attempt (0: the engine's own).
+func Later(reason string, after time.Duration, err error) error {
+	return &LaterError{reason, after, err}
+}
+
+func (l *LaterError) Error() string { return fmt.Sprintf("%s: %v", l.Reason, l.Err) }
+
+func (l *LaterError) Unwrap() error { return l.Err }
 
 // ReasonOf is the reason code of an error made by Permanent, "" of any other.
 func ReasonOf(err error) string {

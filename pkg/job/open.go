@@ -53,6 +53,8 @@ type Request struct {
 	RequestedBy  string
 	Fired        bool // by the Scheduler, or by the calendar in its place
 	ChangeInputs bool // an operator may open a period with other inputs than before only by saying so
+
+	Idempotency *Idempotency // nil: every request is a new one
 }
 
 // ActiveError says that the slot is held.
@@ -75,11 +77,12 @@ func (e *InputsError) Error() string {
 // openTries is how often Open starts over when what it read changed under it.
 const openTries = 3
 
-// Open opens a job in one transaction: the period as it was read, the slot, the job (PENDING), its segments and its tally shards.
+// Open opens a job in one transaction: the period as it was read, the slot, the job (PENDING), its segments and its tally shards unless it is a single job, the record of the
+// request, and the kind's own writes.
 //
-// opened is false when a firing found that it had been here before, or that a job over all subjects holds the slot: that job is returned and nothing was written. If it is
-// PENDING its messages may never have been sent; sending them again is harmless. Errors: *ActiveError, *InputsError, *store.Busy; after any other error the
-// same call (same ID) again is safe and recognises its own earlier try.
+// opened is false when the request was answered before (Idempotency), when a firing found that it had been here before, or when it found that a job over all subjects holds the slot: that job
+// is returned and nothing was written. If it is PENDING its messages may never have been sent; sending them again is harmless. Errors: *ActiveError, *InputsError,
+// *ReusedError, *store.Busy; after any other error the same call (same ID) again is safe and recognises its own earlier try.
 func (s *Store) Open(ctx context.Context, r Request) (j Job, opened bool, err error) {
 	for range openTries {
 		j, opened, err = s.open(ctx, r)
@@ -93,16 +96,22 @@ func (s *Store) Open(ctx context.Context, r Request) (j Job, opened bool, err er
 var errMoved = errors.New("what was read has changed")
 
 func (s *Store) open(ctx context.Context, r Request) (Job, bool, error) {
-	now := s.now()
-	j := Job{
-		ID: r.ID, Kind: r.Kind, Slot: r.Slot, Scope: r.Scope, Period: r.Period, Scheduled: r.Scheduled, Inputs: r.Inputs, RequestedBy: r.RequestedBy, Fired: r.Fired, Rerun: true,
-		State: Pending, Segments: Segments, Shards: Shards, CreatedAt: now, Expires: now.Add(Retention).Unix(),
-	}
+	j := s.newJob(r)
 	key, err := keyOf(r.ID)
 	if err != nil {
 		return Job{}, false, err
 	}
-	var writes []store.Write
+	writes := []store.Write{store.Insert(slotKey(r.Slot), Slot{r.Slot, j.ID, j.CreatedAt})} // the slot first: openRefused looks for it
+	if r.Idempotency != nil {
+		rec, ok, err := s.findRequest(ctx, r.Idempotency)
+		if err != nil {
+			return Job{}, false, err
+		}
+		if ok && rec.Expires > j.CreatedAt.Unix() {
+			return s.answered(ctx, r, rec)
+		}
+		writes = append(writes, s.record(r, rec, ok))
+	}
 	if r.Period != "" {
 		rec, known, err := s.FindPeriod(ctx, r.Kind, r.Period)
 		if err != nil {
@@ -124,22 +133,34 @@ func (s *Store) open(ctx context.Context, r Request) (Job, bool, error) {
 		j.Rerun = rec.LastJob != ""
 		writes = append(writes, s.openPeriod(r, rec, known))
 	}
-	slotAt := len(writes)
-	writes = append(writes, store.Insert(slotKey(r.Slot), Slot{r.Slot, j.ID, now}), store.Insert(key, j))
+	writes = append(writes, store.Insert(key, j))
 	for n := range j.Segments {
-		writes = append(writes, store.Insert(segmentKey(j.ID, n), Segment{TouchedAt: now, Expires: j.Expires}))
+		writes = append(writes, store.Insert(segmentKey(j.ID, n), Segment{TouchedAt: j.CreatedAt, Expires: j.Expires}))
 	}
 	for n := range j.Shards {
-		writes = append(writes, store.Insert(shardKey(j.ID, n), Shard{Open: true, TouchedAt: now, Expires: j.Expires}))
+		writes = append(writes, store.Insert(shardKey(j.ID, n), Shard{Open: true, TouchedAt: j.CreatedAt, Expires: j.Expires}))
 	}
-	switch err := s.store.Transact(ctx, writes...); {
+	switch err := s.store.Transact(ctx, append(writes, r.With...)...); {
 	case err == nil:
 		return j, true, nil
 	case !isRefused(err):
 		return Job{}, false, err
 	default:
-		return s.openRefused(ctx, r, err, slotAt)
+		return s.openRefused(ctx, r, err)
 	}
+}
+
+// newJob is the job of a request as it is inserted.
+func (s *Store) newJob(r Request) Job {
+	now := s.now()
+	j := Job{
+		ID: r.ID, Kind: r.Kind, Slot: r.Slot, Scope: r.Scope, Period: r.Period, Scheduled: r.Scheduled, Inputs: r.Inputs, RequestedBy: r.RequestedBy, Fired: r.Fired, Rerun: true,
+		State: Pending, MaxAttempts: r.Attempts, CreatedAt: now, Expires: now.Add(Retention).Unix(),
+	}
+	if !j.Single() {
+		j.Segments, j.Shards = Segments, Shards
+	}
+	return j
 }
 
 func (s *Store) openPeriod(r Request, rec Period, known bool) store.Write {
@@ -154,15 +175,15 @@ func (s *Store) openPeriod(r Request, rec Period, known bool) store.Write {
 }
 
 // openRefused finds out who was first: an earlier try of ours, the holder of the slot, or somebody who is gone again.
-func (s *Store) openRefused(ctx context.Context, r Request, refused error, slotAt int) (Job, bool, error) {
+func (s *Store) openRefused(ctx context.Context, r Request, refused error) (Job, bool, error) {
 	if mine, err := s.Find(ctx, r.ID); err == nil {
 		return mine, true, nil
 	} else if !errors.Is(err, ErrNoSuchJob) {
 		return Job{}, false, err
 	}
-	by, ok := refusedAt(refused, slotAt)
+	by, ok := refusedAt(refused, 0)
 	if !ok {
-		return Job{}, false, errMoved // the period
+		return Job{}, false, errMoved // the period, or the record of the request
 	}
 	var held Slot
 	if err := by.Old.Decode(&held); err != nil {
@@ -176,6 +197,16 @@ func (s *Store) openRefused(ctx context.Context, r Request, refused error, slotA
 		return Job{}, false, err
 	case r.Fired:
 		return holder, false, nil
+	}
+	if r.Idempotency != nil {
+		// The holder may be the job of this very request, opened by a copy of it a moment ago: then it is the answer, no conflict.
+		rec, ok, err := s.findRequest(ctx, r.Idempotency)
+		if err != nil {
+			return Job{}, false, err
+		}
+		if ok && rec.Expires > s.now().Unix() {
+			return Job{}, false, errMoved
+		}
 	}
 	return Job{}, false, &ActiveError{holder}
 }

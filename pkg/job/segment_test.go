@@ -15,7 +15,7 @@ func TestStartMovesAPendingJobOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	opened := w.open(t)
-	if ok, err := w.jobs.CountResend(t.Context(), opened, true); !ok || err != nil {
+	if ok, err := w.jobs.CountResend(t.Context(), opened, job.ResentSegments); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	w.later(time.Minute)
@@ -159,6 +159,7 @@ func TestAdvanceMovesASegmentOnce(t *testing.T) {
 	if tally := w.tally(t, j); tally.Counts != (job.Counts{Already: 7}) {
 		t.Errorf("tally %+v, want 7 already", tally.Counts)
 	}
+	w.unchanged(t, "a late advance of a page long passed", func() { advance(seg, page) })
 	if now := w.find(t, j.ID); now.Total != 0 || now.SegmentsDone != 0 || now.TotalKnown() {
 		t.Errorf("total %d of %d segments before the last page", now.Total, now.SegmentsDone)
 	}

@@ -65,6 +65,11 @@ type Subject struct {
 	Subject string
 }
 
+// Single asks a worker to carry out a single job.
+type Single struct {
+	Job string // job id
+}
+
 type envelope struct {
 	Version int     `json:"v"`
 	Job     string  `json:"job"`
@@ -77,6 +82,9 @@ func (s Segment) Encode() string { return encode(envelope{version, s.Job, &s.Seg
 
 // Encode is the body of the message.
 func (s Subject) Encode() string { return encode(envelope{version, s.Job, nil, &s.Subject}) }
+
+// Encode is the body of the message.
+func (s Single) Encode() string { return encode(envelope{version, s.Job, nil, nil}) }
 
 func encode(e envelope) string {
 	b, err := json.Marshal(e)
@@ -112,6 +120,18 @@ func DecodeSubject(body string) (Subject, error) {
 		return Subject{}, fmt.Errorf("%w: want a subject and no segment", ErrNotOurs)
 	}
 	return Subject{e.Job, *e.Subject}, nil
+}
+
+// DecodeSingle reads the body of a Single. Errors wrap ErrNotOurs and never quote the body.
+func DecodeSingle(body string) (Single, error) {
+	e, err := decode(body)
+	if err != nil {
+		return Single{}, err
+	}
+	if e.Subject != nil || e.Segment != nil {
+		return Single{}, fmt.Errorf("%w: want neither a subject nor a segment", ErrNotOurs)
+	}
+	return Single{e.Job}, nil
 }
 
 func decode(body string) (envelope, error) {

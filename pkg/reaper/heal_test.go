@@ -221,6 +221,9 @@ func TestWhatNothingSettlesIsExhausted(t *testing.T) {
 	}
 	same(t, "sent again after", resends, []time.Duration{22 * time.Minute, 65 * time.Minute, 150 * time.Minute})
 	w.over(j.ID, job.Completed, "", job.Counts{Applied: 8, Failed: 2})
+	if got := w.find(j.ID).SubjectResends; got != reaper.MaxResends+1 { // so that a run that did not get through would have gone on at the next
+		t.Errorf("%d re-sends counted, want %d and the settling", got, reaper.MaxResends)
+	}
 	reasons, err := w.jobs.FailuresByReason(t.Context(), j.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -119,19 +119,19 @@ func (r *Reaper) act(ctx context.Context, a Action, s Snapshot, held job.Slot) e
 		_, _, err := r.jobs.Fail(ctx, j, job.ReasonFanOut)
 		return err
 	case SendSegments:
-		if ok, err := r.jobs.CountResend(ctx, j, true); !ok || err != nil {
+		if ok, err := r.jobs.CountResend(ctx, j, job.ResentSegments); !ok || err != nil {
 			return err
 		}
 		return dispatch.SendSegments(ctx, r.env.Queue, j, s.Segments)
 	case SendSubjects:
-		if ok, err := r.jobs.CountResend(ctx, j, false); !ok || err != nil {
+		if ok, err := r.jobs.CountResend(ctx, j, job.ResentSubjects); !ok || err != nil {
 			return err
 		}
 		return r.sendUnsettled(ctx, j)
 	case Exhaust:
 		if j.SubjectResends <= MaxResends {
 			// Counted like a re-send, so that a run that does not get through goes on at the next instead of waiting for the job to stall again.
-			if ok, err := r.jobs.CountResend(ctx, j, false); !ok || err != nil {
+			if ok, err := r.jobs.CountResend(ctx, j, job.ResentSubjects); !ok || err != nil {
 				return err
 			}
 		}
