@@ -64,6 +64,9 @@ func check(ctx context.Context, s store.Store, now time.Time, progress func(int6
 				return c.report, fmt.Errorf("audit of %s: %w", k.Kind(), err)
 			}
 		}
+		if _, ok := k.(job.Single); ok {
+			c.single(jobs)
+		}
 		if err := c.periods(ctx, k.Kind(), jobs); err != nil {
 			return c.report, fmt.Errorf("audit of %s: %w", k.Kind(), err)
 		}

@@ -88,7 +88,7 @@ func (c *Claim) Renew(ctx context.Context) (until time.Time, err error) {
 	return until, err
 }
 
-// Complete publishes the result and completes the job, in one transaction: the writes of the kind's own table, the state, the freed slot.
+// Complete publishes the result and completes the job, in one transaction: the writes of the kind's own table, the state, the freed slot. *store.Refused: a write of the result can never be accepted.
 func (c *Claim) Complete(ctx context.Context, result ...store.Write) error {
 	return c.end(ctx, Completed, nil, result...)
 }
@@ -131,7 +131,8 @@ func (c *Claim) Release(ctx context.Context, reason string, pause time.Duration)
 	return j, err
 }
 
-// recognise tells whether a refused call had been done by an earlier try of itself: the job stands in the state it leads to, with this claim the last one.
+// recognise tells whether a refused call had been done by an earlier try of itself: the job stands in the state it leads to, with this claim the last one. Where the claim still holds, what refused was
+// a write of the kind.
 func (c *Claim) recognise(ctx context.Context, to State) error {
 	j, err := c.store.Find(ctx, c.job.ID)
 	switch {
@@ -141,6 +142,8 @@ func (c *Claim) recognise(ctx context.Context, to State) error {
 		return err
 	case j.State == to && j.Claim == c.job.Claim:
 		return nil
+	case j.State == Running && j.Claim == c.job.Claim:
+		return fmt.Errorf("job %s: a write of its result was refused: such writes have no conditions", j.ID)
 	}
 	return ErrLost
 }

@@ -57,7 +57,7 @@ func (s *Store) end(ctx context.Context, j Job, to State, set store.Attrs, also 
 		store.Delete(slotKey(j.Slot), store.Equals("job", j.ID)),
 	}, with...)
 	err = s.store.Transact(ctx, writes...)
-	if !isRefused(err) {
+	if !isRefused(err) || neverAccepted(err) {
 		return err == nil, err
 	}
 	if _, moved := refusedAt(err, 0); !moved {

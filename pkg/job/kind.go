@@ -49,7 +49,7 @@ type Single interface {
 	Result(ctx context.Context, j Job) ([]once.Effect, error)
 
 	// Items are the writes of the kind's own table that publish the effects. They are part of the transaction that completes the job: at most store.MaxWrites - 2 of them. It
-	// must not read or call anything.
+	// must not read or call anything, and its writes have no conditions.
 	Items(j Job, effects []once.Effect) []store.Write
 }
 

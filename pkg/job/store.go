@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"hanbeon/pkg/once"
@@ -183,4 +184,10 @@ func refusedAt(err error, index int) (store.Refusal, bool) {
 func isRefused(err error) bool {
 	var r *store.Refused
 	return errors.As(err, &r)
+}
+
+// neverAccepted tells whether a write of a refused transaction can never be accepted, whatever its conditions.
+func neverAccepted(err error) bool {
+	var r *store.Refused
+	return errors.As(err, &r) && slices.ContainsFunc(r.By, func(by store.Refusal) bool { return by.Invalid != "" })
 }

@@ -16,7 +16,7 @@ const (
 	// A message that is only slow has come back by then.
 	Stalled = 365*time.Second + queue.LongestBackoff
 
-	// Unsent is how long a job may be PENDING before its segments are sent again; it doubles with each time.
+	// Unsent is how long a job may be PENDING before its messages are sent again; it doubles with each time.
 	Unsent = 2 * time.Minute
 
 	// NeverStarted is when a PENDING job fails. It is hours, because a backlog in the queue is no death.
@@ -63,6 +63,11 @@ const (
 	FailUnsent   Action = "fail-unstarted"    // FAILED never-started
 	FailFanOut   Action = "fail-fan-out"      // FAILED fan-out
 	FreeSlot     Action = "free-corrupt-slot" // the slot's job is over or gone: only a restored table has that
+
+	// Of single jobs.
+	SendMessage Action = "send-message"  // count it, then send the message of a PENDING job
+	Requeue     Action = "requeue"       // the lease has run out: PENDING for the next attempt, then send the message
+	FailOrphan  Action = "fail-orphaned" // FAILED orphaned: the lease of the last attempt has run out, or nobody takes the message of a next attempt
 )
 
 // Decide says what to do about a job that was found in a slot. It is pure: the table of its test is its specification.
@@ -72,6 +77,8 @@ func Decide(s Snapshot, now time.Time) Action {
 	switch {
 	case !j.State.Active():
 		return FreeSlot
+	case j.Single():
+		return decideSingle(j, now)
 	case j.Ending != "":
 		return Finish
 	case j.State == job.Pending:
@@ -100,4 +107,34 @@ func Decide(s Snapshot, now time.Time) Action {
 		return SendSubjects
 	}
 	return Exhaust
+}
+
+// decideSingle is Decide for an active single job. Whether it lives is told by its lease, never by how long it takes.
+func decideSingle(j job.Job, now time.Time) Action {
+	if j.State == job.Running {
+		switch {
+		case !now.After(j.LeaseUntil.Add(Margin)):
+			return Leave
+		case j.Attempt < j.MaxAttempts:
+			return Requeue
+		}
+		return FailOrphan
+	}
+	pending := j.CreatedAt // since when it may be claimed
+	if j.NotBefore.After(pending) {
+		pending = j.NotBefore
+	}
+	sent := pending
+	if j.ResentAt.After(sent) {
+		sent = j.ResentAt
+	}
+	switch {
+	case now.Sub(pending)-Margin > NeverStarted && j.Attempt == 0:
+		return FailUnsent
+	case now.Sub(pending)-Margin > NeverStarted:
+		return FailOrphan
+	case now.Sub(sent)-Margin > Unsent<<min(j.Resends, 10):
+		return SendMessage
+	}
+	return Leave
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"hanbeon/pkg/dispatch"
@@ -46,7 +47,7 @@ func (r *Reaper) Handle(ctx context.Context) error {
 			break
 		}
 		action, err := r.look(ctx, held)
-		if action == SendSubjects || action == SendSegments || action == Exhaust || action == FailFanOut || action == FailUnsent {
+		if slices.Contains(stalling, action) {
 			stalled++
 		}
 		if err != nil {
@@ -62,6 +63,9 @@ func (r *Reaper) Handle(ctx context.Context) error {
 	r.env.Log.InfoContext(ctx, "reaper run", "active", len(slots), "stalled", stalled)
 	return nil
 }
+
+// stalling are the actions on jobs that did not get on by themselves.
+var stalling = []Action{SendSubjects, SendSegments, SendMessage, Exhaust, FailFanOut, FailUnsent, Requeue, FailOrphan}
 
 // look decides about one slot and acts. A panic is the failure of this slot alone.
 func (r *Reaper) look(ctx context.Context, held job.Slot) (action Action, err error) {
@@ -87,7 +91,7 @@ func (r *Reaper) snapshot(ctx context.Context, held job.Slot) (Snapshot, error) 
 		return Snapshot{Job: job.Job{ID: held.Job}}, nil
 	}
 	s := Snapshot{Job: j}
-	if err != nil || !j.State.Active() || j.Ending != "" {
+	if err != nil || !j.State.Active() || j.Ending != "" || j.Single() {
 		return s, err
 	}
 	if s.Segments, err = r.jobs.SegmentsOf(ctx, j); err != nil {
@@ -112,7 +116,24 @@ func (r *Reaper) act(ctx context.Context, a Action, s Snapshot, held job.Slot) e
 	case Close:
 		_, err := r.jobs.Close(ctx, j.ID)
 		return err
+	case SendMessage:
+		if ok, err := r.jobs.CountResend(ctx, j, job.ResentMessage); !ok || err != nil {
+			return err
+		}
+		return dispatch.SendSingle(ctx, r.env.Queue, j)
+	case Requeue:
+		if ok, err := r.jobs.Requeue(ctx, j); !ok || err != nil {
+			return err
+		}
+		return dispatch.SendSingle(ctx, r.env.Queue, j)
+	case FailOrphan:
+		_, err := r.jobs.Orphan(ctx, j, job.ReasonOrphaned)
+		return err
 	case FailUnsent:
+		if j.Single() {
+			_, err := r.jobs.Orphan(ctx, j, job.ReasonNeverStarted)
+			return err
+		}
 		_, _, err := r.jobs.Fail(ctx, j, job.ReasonNeverStarted)
 		return err
 	case FailFanOut:
@@ -188,8 +209,8 @@ func (r *Reaper) unsettled(ctx context.Context, j job.Job, kind job.Bulk, f func
 	})
 }
 
-// Recover sends at once, and without counting it, everything unsettled of every active job. It is for the start of a process whose queue is its own memory and so is
-// known to be empty; on AWS a queue survives, and Handle waits.
+// Recover sends at once everything unsettled of every active job, and hands on single jobs without waiting for their leases. It is for the start of a process whose queue is its own memory and so is
+// known to be empty, and whose workers were those of a process that is dead; on AWS a queue survives, and Handle waits.
 func (r *Reaper) Recover(ctx context.Context) error {
 	slots, err := r.jobs.Slots(ctx)
 	if err != nil {
@@ -202,6 +223,8 @@ func (r *Reaper) Recover(ctx context.Context) error {
 		case err != nil:
 		case !s.Job.State.Active():
 			err = r.act(ctx, FreeSlot, s, held)
+		case s.Job.Single():
+			err = r.act(ctx, recoverSingle(s.Job), s, held)
 		case s.Job.Ending != "":
 			err = r.act(ctx, Finish, s, held)
 		default:
@@ -217,4 +240,15 @@ func (r *Reaper) Recover(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// recoverSingle is what a process does at its start about a single job that an earlier one left: its worker is dead, whatever the lease says.
+func recoverSingle(j job.Job) Action {
+	switch {
+	case j.State == job.Pending:
+		return SendMessage
+	case j.Attempt < j.MaxAttempts:
+		return Requeue
+	}
+	return FailOrphan
 }

@@ -78,17 +78,25 @@ func (w *Bulk) decode(body string) (queue.Subject, error) {
 	if err != nil {
 		return s, err
 	}
-	kind, _, err := job.ParseID(s.Job)
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", queue.ErrNotOurs, err)
-	}
-	if kind != w.kind.Kind() {
-		return s, fmt.Errorf("%w: a job of kind %s came to the worker of %s", queue.ErrNotOurs, kind, w.kind.Kind())
+	if err := ours(s.Job, w.kind.Kind()); err != nil {
+		return s, err
 	}
 	if err := once.CheckSubject(s.Subject); err != nil {
 		return s, fmt.Errorf("%w: %w", queue.ErrNotOurs, err)
 	}
 	return s, nil
+}
+
+// ours tells whether a job id of a message is one of this worker's kind.
+func ours(id string, kind once.Kind) error {
+	got, _, err := job.ParseID(id)
+	if err != nil {
+		return fmt.Errorf("%w: %w", queue.ErrNotOurs, err)
+	}
+	if got != kind {
+		return fmt.Errorf("%w: a job of kind %s came to the worker of %s", queue.ErrNotOurs, got, kind)
+	}
+	return nil
 }
 
 // deliver applies the messages of one job.

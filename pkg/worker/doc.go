@@ -19,4 +19,14 @@
 //	a write that can never be accepted       failure invalid, if this process or this job has had one accepted; otherwise it is a mistake of the deployment: try again, loudly
 //
 // A subject is settled for a job when its entry is applied by this job or its SETTLED exists. An entry of another job alone does not settle it.
+//
+// Single takes messages of a single kind, one job each. It claims the job, makes the outside call while a goroutine beside it renews the lease, and completes the job together with its result.
+// How the call ended, and what follows:
+//
+//	a result                        published with COMPLETED and the freed slot, in one transaction
+//	a reason that does not pass     FAILED, the slot is free
+//	a reason that passes            PENDING after a pause, FAILED after the last attempt; the message comes again after the pause
+//	the claim is lost               the call is stopped, its result refused, nothing written: the job was cancelled, or handed on by the reaper
+//	time runs out                   as a reason that passes: the call ends before the function is cut off
+//	no answer, the process dies     the lease runs out, and the reaper hands the job on
 package worker
