@@ -40,7 +40,7 @@ type Result struct {
 	Err     error
 }
 
-// ErrDuplicate marks a second item with the id of an earlier one and other content.
+// ErrDuplicate marks a second item with the id of an earlier one, of a note also its member and day, and other content.
 var ErrDuplicate = errors.New("duplicate id with other content")
 
 // Groups are written by so many goroutines at once: enough to hide the round trips, few enough for a cold table.
@@ -52,25 +52,46 @@ const parallelGroups = 4
 // The writes are grouped, and a group is all or nothing; an error means that any of the groups may have been written. The same call again is always
 // right.
 func (c *Catalog) PutMembers(ctx context.Context, members []Member) ([]Result, error) {
-	results := make([]Result, len(members))
-	first := make(map[string]int, len(members))
+	return put(ctx, c.store, members, checkEach(members))
+}
+
+// entity is what can be put: a Member or a Note. C is its content as it is stored; two of one key are the same if their contents are equal.
+type entity[C comparable] interface {
+	Check() error
+	key() store.Key
+	content() C
+	item() any // what is stored: the content, and perhaps more
+}
+
+func checkEach[T entity[C], C comparable](values []T) []error {
+	wrong := make([]error, len(values))
+	for i, v := range values {
+		wrong[i] = v.Check()
+	}
+	return wrong
+}
+
+// put stores the values that have nothing wrong with them, see PutMembers.
+func put[T entity[C], C comparable](ctx context.Context, s store.Store, values []T, wrong []error) ([]Result, error) {
+	results := make([]Result, len(values))
+	first := make(map[store.Key]int, len(values))
 	var fresh, repeats []int // positions
-	for i, m := range members {
-		if results[i].Err = m.Check(); results[i].Err != nil {
+	for i, v := range values {
+		if results[i].Err = wrong[i]; wrong[i] != nil {
 			continue
 		}
-		if _, ok := first[m.ID]; ok {
+		if _, ok := first[v.key()]; ok {
 			repeats = append(repeats, i)
 			continue
 		}
-		first[m.ID] = i
+		first[v.key()] = i
 		fresh = append(fresh, i)
 	}
-	if err := c.putGroups(ctx, members, fresh, results); err != nil {
+	if err := putGroups(ctx, s, values, fresh, results); err != nil {
 		return nil, err
 	}
 	for _, i := range repeats {
-		if members[first[members[i].ID]].item() == members[i].item() {
+		if values[first[values[i].key()]].content() == values[i].content() {
 			results[i].Outcome = Unchanged
 		} else {
 			results[i].Err = ErrDuplicate
@@ -79,8 +100,8 @@ func (c *Catalog) PutMembers(ctx context.Context, members []Member) ([]Result, e
 	return results, nil
 }
 
-// putGroups puts the members at the given positions, which have distinct ids, and waits until all groups are done.
-func (c *Catalog) putGroups(ctx context.Context, members []Member, at []int, results []Result) error {
+// putGroups puts the values at the given positions, which have distinct keys, and waits until all groups are done.
+func putGroups[T entity[C], C comparable](ctx context.Context, s store.Store, values []T, at []int, results []Result) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
@@ -92,7 +113,7 @@ func (c *Catalog) putGroups(ctx context.Context, members []Member, at []int, res
 		free <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-free }()
-			if err := c.putGroup(ctx, members, group, results); err != nil {
+			if err := putGroup(ctx, s, values, group, results); err != nil {
 				stop(err)
 			}
 		})
@@ -101,38 +122,50 @@ func (c *Catalog) putGroups(ctx context.Context, members []Member, at []int, res
 	return context.Cause(ctx)
 }
 
-// putGroup needs no conditions: whoever writes last decides what a member looks like, as with any put.
-func (c *Catalog) putGroup(ctx context.Context, members []Member, group []int, results []Result) error {
+// putGroup needs no conditions: whoever writes last decides what an item looks like, as with any put.
+func putGroup[T entity[C], C comparable](ctx context.Context, s store.Store, values []T, group []int, results []Result) error {
 	keys := make([]store.Key, len(group))
 	for n, i := range group {
-		keys[n] = memberKey(members[i].ID)
+		keys[n] = values[i].key()
 	}
-	old, err := c.store.Get(ctx, keys...)
+	old, err := s.Get(ctx, keys...)
 	if err != nil {
-		return fmt.Errorf("read members from %s on: %w", keys[0], err)
+		return fmt.Errorf("read what is stored from %s on: %w", keys[0], err)
 	}
 	var writes []store.Write
+	bytes := 0
 	for n, i := range group {
-		item := members[i].item()
 		results[i].Outcome = Added
 		if old[n].Exists() {
-			var was memberItem
+			var was C
 			if err := old[n].Decode(&was); err != nil {
 				return err
 			}
 			results[i].Outcome = Changed
-			if was == item {
+			if was == values[i].content() {
 				results[i].Outcome = Unchanged
 				continue
 			}
 		}
-		writes = append(writes, store.Put(keys[n], item))
+		w := store.Put(keys[n], values[i].item())
+		size := store.Size(w.Key, w.Item)
+		if bytes+size > store.MaxTransaction { // a hundred long notes are more than one transaction takes
+			if err := write(ctx, s, writes); err != nil {
+				return err
+			}
+			writes, bytes = nil, 0
+		}
+		writes, bytes = append(writes, w), bytes+size
 	}
+	return write(ctx, s, writes)
+}
+
+func write(ctx context.Context, s store.Store, writes []store.Write) error {
 	if len(writes) == 0 {
 		return nil
 	}
-	if err := c.store.Transact(ctx, writes...); err != nil {
-		return fmt.Errorf("write members from %s on: %w", writes[0].Key, err)
+	if err := s.Transact(ctx, writes...); err != nil {
+		return fmt.Errorf("write from %s on: %w", writes[0].Key, err)
 	}
 	return nil
 }

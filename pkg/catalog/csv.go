@@ -32,7 +32,7 @@ type MemberReader struct {
 // ReadMembers starts to read a CSV file in the format described at the package. zone is the business time zone, in which a plain date begins.
 // A wrong header is an error that wraps ErrHeader.
 func ReadMembers(r io.Reader, zone *time.Location) (*MemberReader, error) {
-	m := &MemberReader{lines: newLines(r), zone: zone}
+	m := &MemberReader{lines: newLines(r, maxLine), zone: zone}
 	head, err := m.lines.next()
 	if err == io.EOF {
 		return nil, fmt.Errorf("%w: the file is empty, want columns id, status, joined and perhaps name", ErrHeader)

@@ -1,8 +1,9 @@
-// Package catalog owns the business data that jobs read, so far the members: how they are stored, read page by page, and brought in from a CSV file.
+// Package catalog owns the business data that jobs read, so far the members and their notes: how they are stored, read page by page, and brought in from
+// a file.
 //
 // The table `catalog` is its own; no other package knows its keys. A member is the item MEMBERS#n / id, where n is the segment of the id
 // (job.SegmentOf among job.Segments). One partition per segment makes "all members" sixteen ordered queries, never a scan, and spreads the load of an
-// import.
+// import. A note is the item NOTES#member / 2024-04-15#id: a day of a member is one query, in byte order of ids.
 //
 // # The CSV file of members
 //
@@ -23,4 +24,19 @@
 //
 // The first good row of an id counts. A later one with the same content changes nothing; one with other content is a bad row. Importing a file again
 // therefore changes nothing.
+//
+// # The JSONL file of notes
+//
+// UTF-8, with or without a byte order mark at the start, one JSON object per line, lines ending in LF or CRLF and at most 512 KB long. Empty lines are
+// skipped. An object has these four fields, spelled exactly so, each once, each text, in any order, and no other:
+//
+//	{"id":"note-1","memberId":"member-42","date":"2024-04-15","text":"트랜잭션을 읽었다.\nTransactions."}
+//
+//	field     content
+//	id        as in the file of members; distinct among the notes of the member and day
+//	memberId  of a member that is stored: import the members first
+//	date      a real day from 2000 on
+//	text      1 byte to 64 KB of UTF-8; no control characters but line breaks and tabs
+//
+// Bad rows, repeated ids and a second import are treated as in the file of members. A reason never quotes the text of a note.
 package catalog

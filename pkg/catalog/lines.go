@@ -7,25 +7,27 @@ import (
 	"io"
 )
 
-// maxLine is the longest line, and the longest quoted field over several lines, in bytes: a file without line ends must not fill the memory.
+// maxLine is the longest line of a member list, and the longest quoted field over several lines, in bytes: a file without line ends must not fill the
+// memory.
 const maxLine = 64 * 1024
 
 // line is one line of a file without its line end.
 type line struct {
 	n    int64 // 1 is the first
 	text string
-	long bool // longer than maxLine: text is cut
+	long bool // longer than allowed: text is cut
 }
 
 // lines reads lines and can take some back.
 type lines struct {
 	r    *bufio.Reader
+	most int // bytes of a line
 	n    int64
 	back []line // to be read again, first one first
 }
 
-func newLines(r io.Reader) *lines {
-	return &lines{r: bufio.NewReaderSize(r, maxLine+2)} // a line and its CRLF
+func newLines(r io.Reader, most int) *lines {
+	return &lines{r: bufio.NewReaderSize(r, most+2), most: most} // a line and its CRLF
 }
 
 // next is the next line; io.EOF at the end. A last line without a line end counts if it has any bytes.
@@ -43,8 +45,8 @@ func (l *lines) next() (line, error) {
 	b = bytes.TrimSuffix(b, []byte("\n"))
 	b = bytes.TrimSuffix(b, []byte("\r"))
 	got := line{n: l.n, text: string(b)}
-	if len(b) > maxLine {
-		got.text, got.long = got.text[:maxLine], true
+	if len(b) > l.most {
+		got.text, got.long = got.text[:l.most], true
 	}
 	for errors.Is(err, bufio.ErrBufferFull) { // longer than the buffer, so long is set
 		_, err = l.r.ReadSlice('\n')

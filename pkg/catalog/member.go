@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"hanbeon/pkg/once"
+	"hanbeon/pkg/store"
 )
 
 // Status says whether a member takes part.
@@ -88,9 +89,15 @@ type memberItem struct {
 	Name     string `json:"name,omitempty"`
 }
 
-func (m Member) item() memberItem {
+func (m Member) key() store.Key { return memberKey(m.ID) }
+
+func (m Member) content() memberItem {
 	return memberItem{m.ID, m.Status, m.normal().JoinedAt.Format(timeLayout), m.Name}
 }
+
+func (m Member) item() any { return m.content() }
+
+func (m Member) label() string { return "id " + m.ID }
 
 func (i memberItem) member() (Member, error) {
 	t, err := time.Parse(timeLayout, i.JoinedAt)

@@ -6,6 +6,7 @@ import (
 
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds/monthlypoint"
+	"hanbeon/pkg/kinds/til"
 	"hanbeon/pkg/store"
 )
 
@@ -13,5 +14,6 @@ import (
 func All(s store.Store, zone *time.Location) []job.Kind {
 	return []job.Kind{
 		monthlypoint.New(s, zone),
+		til.New(s, zone, nil), // a model is for the worker alone
 	}
 }

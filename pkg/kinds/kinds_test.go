@@ -6,6 +6,7 @@ import (
 
 	"hanbeon/pkg/kinds"
 	"hanbeon/pkg/kinds/monthlypoint"
+	"hanbeon/pkg/kinds/til"
 	"hanbeon/pkg/once"
 )
 
@@ -18,7 +19,9 @@ func TestAllKindsAreDistinctAndWellFormed(t *testing.T) {
 		}
 		seen[k.Kind()] = true
 	}
-	if !seen[monthlypoint.Name] {
-		t.Error("monthly-point is missing")
+	for _, name := range []once.Kind{monthlypoint.Name, til.Name} {
+		if !seen[name] {
+			t.Errorf("%s is missing", name)
+		}
 	}
 }
