@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hanbeon/pkg/api"
+	"hanbeon/pkg/bolt"
 	"hanbeon/pkg/catalog"
-	"hanbeon/pkg/dispatch"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds/monthlypoint"
 	"hanbeon/pkg/local"
 	"hanbeon/pkg/queue"
 	"hanbeon/pkg/sim"
-	"hanbeon/pkg/store"
 )
 
 // demoFlags are those of `demo`, as they were given.
@@ -146,7 +146,7 @@ type demo struct {
 	app    *app
 	f      demoFlags
 	dir    string
-	store  store.Store
+	store  *bolt.Store
 	out    io.Writer // of the steps
 	report demoReport
 	broken []string
@@ -206,7 +206,12 @@ func (d *demo) importMembers(ctx context.Context) error {
 	if err := errors.Join(catalog.WriteSample(file, int(d.f.members), d.app.zone), file.Close()); err != nil {
 		return fmt.Errorf("write members to %s: %w", path, err)
 	}
-	r, err := d.app.importFile(ctx, d.store, path)
+	in, err := d.app.openSource(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	r, err := d.app.importMembers(ctx, &target{store: d.store}, in)
 	if err != nil {
 		return err
 	}
@@ -246,7 +251,7 @@ func (d *demo) grant(ctx context.Context, e *engine, faults *sim.Faults) error {
 		if d.report.Reruns == maxReruns/2 && faults != nil {
 			faults.Stop()
 		}
-		r, err := e.run(ctx, dispatch.Run{Kind: monthlypoint.Name, Period: due.Period, Input: json.RawMessage(monthlypoint.Inputs(d.report.Amount))})
+		r, err := e.run(ctx, api.StartMonthlyPoints{Period: string(due.Period), Amount: d.report.Amount})
 		if err != nil {
 			return err
 		}

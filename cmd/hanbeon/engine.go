@@ -10,7 +10,7 @@ import (
 
 	hanbeon "hanbeon"
 
-	"hanbeon/pkg/dispatch"
+	"hanbeon/pkg/api"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds/monthlypoint"
 	"hanbeon/pkg/local"
@@ -27,15 +27,24 @@ type engine struct {
 	aside *aside     // for looks that are no part of what a run costs
 	jobs  *job.Store // on it
 	last  *lastError
-	stop  func() // waits until nothing runs any more
+	stop  func() // waits until nothing runs any more; may be called again
 }
 
 // start finishes what an earlier process left in the data file, and leaves the stack running until stop.
-func (a *app) start(ctx context.Context, s store.Store, faults local.Faults) (*engine, error) {
+func (a *app) start(ctx context.Context, s store.Store, faults local.Faults) (started *engine, err error) {
 	e := &engine{app: a, aside: &aside{Store: s}, last: &lastError{}, kinds: a.kinds(s)}
-	var err error
+	model, _, stopAI, err := aiFlags{}.open(e.last.logger())
+	if err != nil {
+		return nil, err
+	}
+	e.stop = stopAI
+	defer func() {
+		if err != nil {
+			e.stop()
+		}
+	}()
 	e.stack, err = local.New(local.Config{
-		Store: s, Template: hanbeon.Template, Zone: a.zone, Skip: true, Start: a.now(), Log: e.last.logger(), Faults: faults,
+		Store: s, Template: hanbeon.Template, Zone: a.zone, Skip: true, Start: a.now(), Log: e.last.logger(), Faults: faults, Model: model,
 		// An operator's command opens no other periods: a watch that begins next month watches nothing.
 		Calendar: job.Calendar{Start: once.MonthOf(a.now(), a.zone).Next()},
 	})
@@ -52,16 +61,22 @@ func (a *app) start(ctx context.Context, s store.Store, faults local.Faults) (*e
 			return nil, err
 		}
 	}
-	e.stop = e.stack.Start(ctx)
+	stop := e.stack.Start(ctx)
+	e.stop = func() {
+		stop()
+		stopAI()
+	}
 	for _, held := range left {
 		a.note("job %s was left unfinished by an earlier process: finishing it first", held.Job)
 		j, err := e.drive(ctx, held.Job)
 		if err != nil {
-			e.stop()
 			return nil, err
 		}
-		c := job.Counts{Applied: j.Applied, Already: j.Already, Failed: j.Failed}
-		a.note("job %s is %s: %s applied, %s already, %s failed", j.ID, j.State, comma(c.Applied), comma(c.Already), comma(c.Failed))
+		if j.Single() {
+			a.note("job %s is %s %s", j.ID, j.State, j.Reason)
+			continue
+		}
+		a.note("job %s is %s: %s applied, %s already, %s failed", j.ID, j.State, comma(j.Applied), comma(j.Already), comma(j.Failed))
 	}
 	return e, nil
 }
@@ -124,12 +139,33 @@ func (e *engine) fire(ctx context.Context, period once.Period, event json.RawMes
 }
 
 // run opens a job as an operator does, and works until it is over.
-func (e *engine) run(ctx context.Context, r dispatch.Run) (runReport, error) {
-	r.RequestedBy = operator()
+func (e *engine) run(ctx context.Context, r api.StartMonthlyPoints) (runReport, error) {
 	return e.measure(ctx, func() (string, error) {
-		res, err := dispatch.NewDispatcher(e.stack.Env(), e.kinds...).Run(ctx, r)
-		return res.Job.ID, err
+		accepted, err := e.service().StartMonthlyPoints(ctx, r)
+		return accepted.ID, err
 	})
+}
+
+// service is the API's contract on the stack at work.
+func (e *engine) service() api.Service { return api.NewService(e.stack.Env(), e.app.zone) }
+
+// finish opens a job, works until it is over, and shows it.
+func (e *engine) finish(ctx context.Context, t *target, open func(api.Service) (api.Accepted, error)) error {
+	accepted, err := open(e.service())
+	if err != nil {
+		return t.explain(err)
+	}
+	if _, err := e.drive(ctx, accepted.ID); err != nil {
+		return err
+	}
+	answer, err := t.Job(ctx, accepted.ID, "")
+	if err != nil {
+		return t.explainJob(err, accepted.ID)
+	}
+	if err := e.app.show(ctx, t, answer.Job); err != nil {
+		return err
+	}
+	return t.ended(ctx, answer.Job)
 }
 
 // operator names who runs this command.

@@ -98,32 +98,43 @@ func TestKillInTheMiddleOfARun(t *testing.T) {
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
-	log *bufio.Scanner
+	log chan string // its lines, closed when it is gone
 }
 
 func startLocal(t *testing.T, bin, data, event string) *process {
 	t.Helper()
+	return startProcess(t, bin, "local", "--listen", "127.0.0.1:0", "--data", data, "--fire", event)
+}
+
+func startProcess(t *testing.T, bin string, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a process that hangs must not hang the test
 	t.Cleanup(cancel)
-	p := &process{t: t, cmd: exec.CommandContext(ctx, bin, "local", "--data", data, "--fire", event)}
+	p := &process{t: t, cmd: exec.CommandContext(ctx, bin, args...)}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.log = bufio.NewScanner(stderr)
+	p.log = make(chan string, 1<<16) // it must not wait for a reader
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		defer close(p.log)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.log <- lines.Text()
+		}
+	}()
 	return p
 }
 
 // waitFor reads the log, which is one JSON object per line, until a message has come so many times.
 func (p *process) waitFor(msg string, times int) {
 	p.t.Helper()
-	for p.log.Scan() {
+	for line := range p.log {
 		var l struct{ Msg string }
-		if err := json.Unmarshal(p.log.Bytes(), &l); err != nil {
-			p.t.Errorf("not a JSON object in the log: %q", p.log.Text())
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			p.t.Errorf("not a JSON object in the log: %q", line)
 		}
 		if l.Msg == msg {
 			times--
@@ -131,11 +142,11 @@ func (p *process) waitFor(msg string, times int) {
 		if times == 0 {
 			return
 		}
-		if l.Msg == "job completed" {
+		if l.Msg == "job completed" && msg != l.Msg {
 			p.t.Fatalf("the job was over before %q came often enough: too few members", msg)
 		}
 	}
-	p.t.Fatalf("the log ended before %q came often enough: %v", msg, p.log.Err())
+	p.t.Fatalf("the log ended before %q came often enough", msg)
 }
 
 // end signals the process and waits until it is gone. Only one that was interrupted ends well.
@@ -144,7 +155,7 @@ func (p *process) end(signal os.Signal) {
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		p.t.Fatal(err)
 	}
-	for p.log.Scan() { // until it is gone: it must not wait for a reader
+	for range p.log { // until it is gone
 	}
 	if err := p.cmd.Wait(); signal == os.Interrupt && err != nil {
 		p.t.Errorf("interrupted: %v, want exit code 0", err)

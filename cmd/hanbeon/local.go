@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hanbeon/pkg/api"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds/monthlypoint"
 	"hanbeon/pkg/local"
@@ -28,6 +31,8 @@ type localFlags struct {
 	autoOpen      bool
 	calendarStart string
 	amount        string
+	listen        string
+	ai            aiFlags
 }
 
 func (a *app) localCommand() *cobra.Command {
@@ -36,9 +41,13 @@ func (a *app) localCommand() *cobra.Command {
 		Use:   "local",
 		Short: "Run the whole system in this process until it is interrupted",
 		Long: `Runs the functions, queues and schedules of template.yaml in this process, on a data file, until SIGINT or SIGTERM. It starts by finishing what an earlier process left, however that
-ended: nothing is lost by a kill -9 at any moment. Logs go to stderr as JSON; what is scheduled next and jobs that end go to stdout.`,
+ended: nothing is lost by a kill -9 at any moment. Logs go to stderr as JSON; how to reach the API, what is scheduled next and jobs that end go to stdout.
+
+The API listens on this machine only and wants signed requests, as on AWS: with the key that is printed at the start, made up anew each time and good for nothing else. Other commands
+on the same data file find it by themselves, in a file beside the data file that is there for as long as this process works. Instead of an AI server a built-in stub is asked, unless --ai-url names one.`,
 		Example: `  hanbeon local --calendar-start 2026-12
-  hanbeon local --fire events/dispatcher.json`,
+  hanbeon local --fire events/dispatcher.json
+  hanbeon local --ai-url http://127.0.0.1:11434/v1 --ai-model llama3.2`,
 		Args: cobra.NoArgs,
 	}
 	c.RunE = a.does(func(ctx context.Context, _ []string) error {
@@ -46,18 +55,31 @@ ended: nothing is lost by a kill -9 at any moment. Logs go to stderr as JSON; wh
 		if err != nil {
 			return err
 		}
+		if err := f.ai.check(); err != nil {
+			return err
+		}
 		events, err := a.readEvents(f.fire)
 		if err != nil {
 			return err
 		}
-		return a.local(ctx, parameters, events)
+		l, err := listenOn(f.listen)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		return a.local(ctx, l, f.ai, parameters, events)
 	})
+	c.Flags().StringVar(&f.listen, "listen", defaultListen, "`address` of the API on this machine; port 0 takes a free one")
+	f.ai.add(c)
 	c.Flags().StringArrayVar(&f.fire, "fire", nil, "deliver a Scheduler event from this `file` at start, - is stdin; may be repeated")
 	c.Flags().BoolVar(&f.autoOpen, "auto-open", true, "open a month whose firing never came, from --calendar-start on")
 	c.Flags().StringVar(&f.calendarStart, "calendar-start", "", "first `month` that is watched, such as 2026-12; none is watched without")
 	c.Flags().StringVar(&f.amount, "amount", "", "`points` that the schedule grants each member each month (default 100)")
 	return c
 }
+
+// defaultListen is where the API of a laptop is, unless something else is wanted.
+const defaultListen = "127.0.0.1:8787"
 
 // parameters are those of the template.
 func (f localFlags) parameters(autoOpenGiven bool) (map[string]string, error) {
@@ -111,15 +133,21 @@ func (a *app) readEvents(paths []string) ([]json.RawMessage, error) {
 	return events, nil
 }
 
-func (a *app) local(ctx context.Context, parameters map[string]string, events []json.RawMessage) error {
+func (a *app) local(ctx context.Context, l net.Listener, server aiFlags, parameters map[string]string, events []json.RawMessage) error {
 	s, err := a.create()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	log := slog.New(slog.NewJSONHandler(a.stderr, nil))
+	log.Info("target: laptop " + a.data + " (this process)")
+	model, where, stopAI, err := server.open(log)
+	if err != nil {
+		return err
+	}
+	defer stopAI()
 	stack, err := local.New(local.Config{
-		Store: s, Template: hanbeon.Template, Parameters: parameters, Zone: a.zone, Log: log,
+		Store: s, Template: hanbeon.Template, Parameters: parameters, Zone: a.zone, Log: log, Model: model,
 		// There is no CloudWatch here. Metrics of every minute would bury the log.
 		Metric: func(kind once.Kind, name string, value float64) {
 			if value != 0 {
@@ -130,7 +158,7 @@ func (a *app) local(ctx context.Context, parameters map[string]string, events []
 	if err != nil {
 		return err
 	}
-	o := newObserver(a, s, log)
+	o := newObserver(a, s, stack, log)
 	if err := o.begin(ctx); err != nil {
 		return err
 	}
@@ -138,6 +166,11 @@ func (a *app) local(ctx context.Context, parameters map[string]string, events []
 		log.Error("recovery incomplete: the reaper goes on with it", "error", err)
 	}
 	stop := stack.Start(ctx)
+	defer stop() // a second time, below, does nothing
+	front, err := a.serve(l, stack, where, log)
+	if err != nil {
+		return err
+	}
 	a.announce()
 	fired := make(chan struct{})
 	go func() {
@@ -150,6 +183,7 @@ func (a *app) local(ctx context.Context, parameters map[string]string, events []
 		}
 	}()
 	o.watch(ctx)
+	front.stop()
 	stop()
 	<-fired
 	// What ended while we were stopping.
@@ -184,18 +218,19 @@ func (a *app) announce() {
 
 // observer prints jobs that end, and logs how far the others have come.
 type observer struct {
-	app    *app
-	jobs   *job.Store
-	kinds  []job.Kind
-	log    *slog.Logger
-	over   map[string]bool  // jobs that are over and were told, or had been when we began
-	active map[string]bool  // jobs seen at work
-	tenths map[string]int64 // of progress, told last
+	app     *app
+	service api.Service
+	jobs    *job.Store
+	kinds   []job.Kind
+	log     *slog.Logger
+	over    map[string]bool  // jobs that are over and were told, or had been when we began
+	active  map[string]bool  // jobs seen at work
+	tenths  map[string]int64 // of progress, told last
 }
 
-func newObserver(a *app, s store.Store, log *slog.Logger) *observer {
+func newObserver(a *app, s store.Store, stack *local.Stack, log *slog.Logger) *observer {
 	return &observer{
-		app: a, jobs: a.jobsOn(s), kinds: a.kinds(s), log: log,
+		app: a, service: api.NewService(stack.Env(), a.zone), jobs: a.jobsOn(s), kinds: a.kinds(s), log: log,
 		over: map[string]bool{}, active: map[string]bool{}, tenths: map[string]int64{},
 	}
 }
@@ -232,27 +267,37 @@ func (o *observer) watch(ctx context.Context) {
 }
 
 func (o *observer) look(ctx context.Context) error {
-	return o.each(ctx, func(j job.Job) error {
+	over := map[string]bool{} // of those looked at: what is not among the newest any more never will be again
+	err := o.each(ctx, func(j job.Job) error {
 		if j.State.Active() {
 			return o.progress(ctx, j)
 		}
+		over[j.ID] = true
 		if o.over[j.ID] {
 			return nil
 		}
-		o.over[j.ID] = true
 		delete(o.active, j.ID)
 		delete(o.tenths, j.ID)
-		v, err := viewJob(ctx, o.jobs, j.ID)
+		v, err := o.service.Job(ctx, j.ID, "")
 		if err != nil {
 			return err
 		}
 		return o.app.print(struct {
 			Event string `json:"event"`
-			jobView
-		}{"job", v}, func(w io.Writer) {
-			fmt.Fprintf(w, "job %s %s: %s applied, %s already, %s failed\n", v.ID, v.State, comma(v.Applied), comma(v.Already), comma(v.Failed))
+			api.Job
+		}{"job", v.Job}, func(w io.Writer) {
+			if single(v.Job) {
+				fmt.Fprintf(w, "job %s %s %s\n", v.Job.ID, v.Job.State, v.Job.Reason)
+				return
+			}
+			fmt.Fprintf(w, "job %s %s: %s applied, %s already, %s failed\n", v.Job.ID, v.Job.State, comma(v.Job.Applied), comma(v.Job.Already), comma(v.Job.Failed))
 		})
 	})
+	if err != nil { // it has not looked at all of them
+		maps.Copy(over, o.over)
+	}
+	o.over = over
+	return err
 }
 
 // each calls f once for every job that is active, was seen active, or is among the newest of this month.

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"hanbeon/pkg/api"
 	"hanbeon/pkg/catalog"
-	"hanbeon/pkg/store"
 )
 
 func (a *app) membersCommand() *cobra.Command {
@@ -22,7 +23,7 @@ func (a *app) membersCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  wantsSubcommand,
 	}
-	c.AddCommand(a.importCommand(), a.sampleCommand())
+	c.AddCommand(a.importCommand(), here(a.sampleCommand()))
 	return c
 }
 
@@ -37,76 +38,42 @@ A bad row is reported on stderr with its line and the reason, the good ones are 
 		Example: "  hanbeon members import members.csv\n  hanbeon members sample --count 1000 | hanbeon members import -",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.does(func(ctx context.Context, args []string) error {
-			s, err := a.create()
+			in, err := a.openSource(args[0])
 			if err != nil {
 				return err
 			}
-			defer s.Close()
-			r, err := a.importFile(ctx, s, args[0])
+			defer in.Close()
+			t, err := a.target(ctx, a.create)
 			if err != nil {
 				return err
 			}
-			err = a.print(r, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %s added, %s changed, %s unchanged, %s bad\n", number(r.Rows, "row"), comma(r.Added), comma(r.Changed), comma(r.Unchanged), comma(r.Bad))
-			})
-			if err == nil && r.Bad > 0 {
-				err = fmt.Errorf("%s of %s bad and not imported: correct them and import the file again, which changes nothing else", number(r.Bad, "row"), comma(r.Rows))
-			}
-			return err
+			defer t.close()
+			r, err := a.importMembers(ctx, t, in)
+			return a.finishImport(in, r, err, ctx.Err() != nil)
 		}),
 	}
 }
 
-// importFile imports a CSV file, "-" is stdin, and shows progress and bad rows.
-func (a *app) importFile(ctx context.Context, s store.Store, path string) (catalog.Report, error) {
-	in, size := io.NopCloser(a.stdin), int64(0)
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return catalog.Report{}, fmt.Errorf("import: %w", err)
-		}
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			size = info.Size()
-		}
-		in = f
-	}
-	defer in.Close()
-	counted := &counter{r: in}
-	r, err := catalog.ReadMembers(counted, a.zone)
+// importMembers imports a CSV file, and shows progress and bad rows. Into a data file it goes without the API, which would judge each row by itself: a list of millions is stored as fast as the disk allows.
+func (a *app) importMembers(ctx context.Context, t *target, in *source) (catalog.Report, error) {
+	r, err := catalog.ReadMembers(in, a.zone)
 	if err != nil {
-		return catalog.Report{}, fmt.Errorf("import %s: %w", path, err)
+		return catalog.Report{}, err
 	}
-	p := a.progress("importing " + path)
+	p := a.progress("importing " + in.path)
 	defer p.end()
-	show := func(rows int64) {
-		if size > 0 { // the number of rows is not known: go by bytes
-			p.set(counted.n, size)
-		} else {
-			p.set(rows, 0)
-		}
+	show := func(rows int64) { in.show(p, rows) }
+	bad := func(b catalog.BadRow) { a.note("%s line %d: %s", in.path, b.Line, oneLine(errors.New(b.Reason))) }
+	if t.store != nil {
+		return catalog.Import(ctx, catalog.New(t.store), r, show, bad)
 	}
-	report, err := catalog.Import(ctx, catalog.New(s), r, show, func(b catalog.BadRow) {
-		a.note("%s line %d: %s", path, b.Line, oneLine(errors.New(b.Reason)))
+	i := items[api.Member]{put: t.PutMembers, name: func(m api.Member) string { return "id " + m.ID }, show: show, bad: bad}
+	err = i.each(ctx, func() (int64, api.Member, string, error) {
+		row, err := r.Next()
+		m := row.Member
+		return row.Line, api.Member{ID: m.ID, Status: string(m.Status), JoinedAt: m.JoinedAt.Format(time.RFC3339Nano), Name: m.Name}, row.Bad, err
 	})
-	if ctx.Err() != nil {
-		return report, fmt.Errorf("import %s: interrupted after %s: import it again, what is stored stays as it is", path, number(report.Rows, "row"))
-	}
-	if err != nil {
-		err = fmt.Errorf("import %s: %w", path, err)
-	}
-	return report, err
-}
-
-// counter counts the bytes that were read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	return n, err
+	return i.report, t.explain(err)
 }
 
 // maxSample bounds a sample: more is a mistake.

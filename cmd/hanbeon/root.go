@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hanbeon/pkg/api/request"
 	"hanbeon/pkg/local"
 
 	_ "time/tzdata" // the business zone must exist on every machine
@@ -24,9 +25,11 @@ type app struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
 
-	data string // path of the data file
-	json bool
-	zone *time.Location
+	data     string    // path of the data file
+	endpoint *endpoint // of --endpoint; nil: the data file
+	region   string    // of --region
+	json     bool
+	zone     *time.Location
 
 	began bool // the arguments were accepted: what fails from now on is no misuse
 }
@@ -94,8 +97,13 @@ func oneLine(err error) string {
 			lines = append(lines, line)
 		}
 	}
+	return visible(strings.Join(lines, "; "))
+}
+
+// visible is a text of somebody else with every character that a terminal would obey written as an escape.
+func visible(s string) string {
 	var b strings.Builder
-	for _, r := range strings.Join(lines, "; ") {
+	for _, r := range s {
 		if unicode.IsPrint(r) {
 			b.WriteRune(r)
 		} else {
@@ -115,7 +123,10 @@ func (a *app) root() *cobra.Command {
 		Use:   "hanbeon",
 		Short: "Scheduled and requested work that takes effect exactly once",
 		Long: `hanbeon (한 번, "once") runs scheduled and requested work so that every piece of it takes effect exactly once, whatever the scheduler, the queue, an
-operator or a crash does. This command runs the whole system in one process, without an account or a network, and operates its data file.
+operator or a crash does. This command runs the whole system in one process, without an account or a network, and operates its data file, or a system that is deployed on AWS.
+
+A command works on the data file in its own process, or, while hanbeon local runs on that file, through its API; with --endpoint, through the API at that address, signed with the AWS
+credentials of this machine. Which of them it is, it says on stderr.
 
 When in doubt, run it again: it only does what is missing.
 
@@ -123,7 +134,8 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 		Example: `  hanbeon demo --members 10000
   hanbeon members sample --count 1000 | hanbeon members import -
   hanbeon run monthly-point --period 2024-04 --amount 100
-  hanbeon points member-000042`,
+  hanbeon points member-000042
+  hanbeon jobs --endpoint https://abc123.execute-api.ap-northeast-2.amazonaws.com`,
 		Version:       version().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -133,10 +145,13 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 	root.SetVersionTemplate("hanbeon {{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	zone := defaultZone
-	root.PersistentFlags().StringVar(&a.data, "data", defaultData, "data `file`; one process at a time")
+	address := ""
+	root.PersistentFlags().StringVar(&a.data, "data", defaultData, "data `file`; one process at a time, others go through its API")
+	root.PersistentFlags().StringVar(&address, "endpoint", "", "`URL` of the API to work on, instead of the data file")
+	root.PersistentFlags().StringVar(&a.region, "region", "", "AWS `region` of --endpoint, where neither its address nor the AWS configuration says it")
 	root.PersistentFlags().StringVar(&zone, "zone", defaultZone, "business time `zone`; never change it once a period was granted")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the result as JSON")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := time.LoadLocation(zone)
 		if err != nil || zone == "" || zone == "Local" {
 			return misuse("--zone %q: want an IANA time zone such as %s", zone, defaultZone)
@@ -145,7 +160,7 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 			return misuse("--data is empty: want the path of a data file")
 		}
 		a.zone = loaded
-		return nil
+		return a.chooseEndpoint(cmd, address)
 	}
 	root.AddGroup(
 		&cobra.Group{ID: "system", Title: "The system on a laptop:"},
@@ -153,9 +168,9 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 		&cobra.Group{ID: "look", Title: "Look:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"system": {a.demoCommand(), a.localCommand()},
-		"work":   {a.membersCommand(), a.runCommand(), a.cancelCommand()},
-		"look":   {a.jobsCommand(), a.watchCommand(), a.pointsCommand(), a.auditCommand(), a.versionCommand()},
+		"system": {here(a.demoCommand()), here(a.localCommand()), here(a.aiStubCommand())},
+		"work":   {a.membersCommand(), a.notesCommand(), a.runCommand(), a.tilCommand(), a.cancelCommand()},
+		"look":   {a.jobsCommand(), a.watchCommand(), a.pointsCommand(), here(a.auditCommand()), here(a.versionCommand())},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
@@ -165,11 +180,35 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 	return root
 }
 
+// chooseEndpoint reads --endpoint and --region.
+func (a *app) chooseEndpoint(cmd *cobra.Command, address string) (err error) {
+	if !cmd.Flags().Changed("endpoint") {
+		if a.region != "" {
+			return misuse("--region wants --endpoint")
+		}
+		return nil
+	}
+	if cmd.Annotations[hereOnly] != "" {
+		return misuse("%s works on this machine only and takes no --endpoint", cmd.CommandPath())
+	}
+	a.endpoint, err = parseEndpoint(address)
+	return err
+}
+
+// hereOnly annotates a command that has nothing to do with an API.
+const hereOnly = "here only"
+
+// here marks a command as one that works on this machine only.
+func here(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{hereOnly: "true"}
+	return c
+}
+
 // does is the RunE of a command whose arguments have been accepted.
 func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
-		return f(cmd.Context(), args)
+		return f(request.With(cmd.Context(), request.Caller{ARN: operator()}, ""), args)
 	}
 }
 

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"hanbeon/pkg/api"
 	"hanbeon/pkg/dispatch"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds/monthlypoint"
@@ -43,9 +43,10 @@ func (a *app) runMonthlyPointCommand() *cobra.Command {
 		Use:   string(monthlypoint.Name),
 		Short: "Grant the points of a month to every active member",
 		Long: `Grants the points of a month to every active member who joined before the scheduled time of the month, once for ever: members who were granted already, by a schedule or an
-earlier run, are left alone. Works in this process to the end, then prints what was done and what it would cost on AWS, and audits the data file.
+earlier run, are left alone.
 
-A job that an earlier process left unfinished is finished first.`,
+On a data file it works in this process to the end, then prints what was done and what it would cost on AWS, and audits the file; a job that an earlier process left unfinished is
+finished first. Behind an API it follows the job until it is over; interrupting it leaves the job alone.`,
 		Example: "  hanbeon run monthly-point --period 2024-04 --amount 100",
 		Args:    cobra.NoArgs,
 		RunE:    a.does(func(ctx context.Context, _ []string) error { return a.runMonthlyPoint(ctx, f) }),
@@ -58,34 +59,33 @@ A job that an earlier process left unfinished is finished first.`,
 }
 
 // parse refuses what is wrong before anything is opened.
-func (a *app) parse(f runFlags) (dispatch.Run, error) {
+func (a *app) parse(f runFlags) (api.StartMonthlyPoints, error) {
+	none := api.StartMonthlyPoints{}
 	if f.period == "" {
-		return dispatch.Run{}, misuse("--period is missing or empty: want a month such as 2024-04")
+		return none, misuse("--period is missing or empty: want a month such as 2024-04")
 	}
 	period := once.MonthOf(a.now(), a.zone).Previous()
 	if f.period != lastMonth {
 		var err error
 		if period, err = once.ParsePeriod(f.period); err != nil || !period.IsMonth() {
-			return dispatch.Run{}, misuse("--period %.40q: want a real month such as 2024-04", f.period)
+			return none, misuse("--period %.40q: want a real month such as 2024-04", f.period)
 		}
 	}
 	if f.amount == "" {
-		return dispatch.Run{}, misuse("--amount is missing or empty: want points for each member, such as 100")
+		return none, misuse("--amount is missing or empty: want points for each member, such as 100")
 	}
 	amount, err := monthlypoint.ParseAmount(f.amount)
 	if err != nil {
-		return dispatch.Run{}, misuse("--%w", err)
+		return none, misuse("--%w", err)
 	}
 	due, ok := dispatch.DueOf(monthlypoint.New(nil, a.zone), period)
 	if !ok {
-		return dispatch.Run{}, misuse("--period %s: too far in the future", period)
+		return none, misuse("--period %s: too far in the future", period)
 	}
-	if at := due.Scheduled; at.After(a.now()) && !f.allowFuture {
-		return dispatch.Run{}, misuse("%w: wait, or allow it by --allow-future", &dispatch.FutureError{Period: period, Scheduled: at.In(a.zone)})
+	if at := due.Scheduled; a.endpoint == nil && at.After(a.now()) && !f.allowFuture {
+		return none, misuse("%w: wait, or allow it by --allow-future", &dispatch.FutureError{Period: period, Scheduled: at.In(a.zone)})
 	}
-	return dispatch.Run{
-		Kind: monthlypoint.Name, Period: period, Input: json.RawMessage(monthlypoint.Inputs(amount)), AllowFuture: f.allowFuture, ChangeAmount: f.changeAmount,
-	}, nil
+	return api.StartMonthlyPoints{Period: string(period), Amount: amount, AllowFuture: f.allowFuture, ChangeAmount: f.changeAmount}, nil
 }
 
 // closeReport is what `run` prints: the job, and how the whole data file stands.
@@ -102,22 +102,29 @@ func (a *app) runMonthlyPoint(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.open()
+	t, err := a.target(ctx, a.open)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	e, err := a.start(ctx, s, nil)
+	defer t.close()
+	if t.store == nil {
+		accepted, err := t.StartMonthlyPoints(ctx, r)
+		if err != nil {
+			return t.explain(err)
+		}
+		return a.finish(ctx, t, accepted.ID)
+	}
+	e, err := a.start(ctx, t.store, nil)
 	if err != nil {
 		return err
 	}
 	defer e.stop()
 	done, err := e.run(ctx, r)
 	if err != nil {
-		return explainRun(err)
+		return t.explain(err)
 	}
 	e.stop()
-	found, err := a.audit(ctx, s, e.stack.Env().Now())
+	found, err := a.audit(ctx, t.store, e.stack.Env().Now())
 	if err != nil {
 		return err
 	}
@@ -127,20 +134,6 @@ func (a *app) runMonthlyPoint(ctx context.Context, f runFlags) error {
 		writeSums(w, found)
 	})
 	return errors.Join(err, unfinished(done), broken(a.data, found.Violations))
-}
-
-// explainRun says what to do about a run that was refused.
-func explainRun(err error) error {
-	var inputs *job.InputsError
-	var active *job.ActiveError
-	switch {
-	case errors.As(err, &inputs):
-		return misuse("--amount: period %s was opened with %s before, now %s: use that, or --change-amount; members granted already would then be failures (%s)",
-			inputs.Period, inputs.Was, inputs.Wanted, job.ReasonConflictingEntry)
-	case errors.As(err, &active):
-		return fmt.Errorf("job %s is %s in this period: wait until it is over, or cancel it: hanbeon cancel %s", active.Job.ID, active.Job.State, active.Job.ID)
-	}
-	return err
 }
 
 // unfinished is the error of a job that did not settle every subject well, nil otherwise.

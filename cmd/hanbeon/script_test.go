@@ -2,7 +2,11 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"net"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +37,13 @@ func TestScripts(t *testing.T) {
 			"hold":   hold,
 			"opened": opened,
 			"newest": newest,
+			"thejob": theJob,
+
+			"untargeted": untargeted,
+			"served":     served,
+			"address":    address,
+			"await":      await,
+			"forge":      forge,
 		},
 	})
 }
@@ -69,6 +80,77 @@ func newest(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("no job in %s", args[0])
 	}
 	ts.Setenv("JOB", jobs[0].ID)
+}
+
+// untargeted FILE... removes the lines that name a target.
+func untargeted(ts *testscript.TestScript, _ bool, args []string) {
+	for _, file := range args {
+		text := regexp.MustCompile(`(?m)^target: .*\n`).ReplaceAllString(ts.ReadFile(file), "")
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o600))
+	}
+}
+
+// theJob sets $JOB to the first id of a job in what was printed last.
+func theJob(ts *testscript.TestScript, _ bool, _ []string) {
+	id := regexp.MustCompile(`[a-z-]+-[0-9A-Z]{26}`).FindString(ts.ReadFile("stdout"))
+	if id == "" {
+		ts.Fatalf("no job was named")
+	}
+	ts.Setenv("JOB", id)
+}
+
+// patience is how long a process may take to start on a busy machine.
+const patience = time.Minute
+
+// until looks again and again, and gives up when patience is at an end.
+func until(ts *testscript.TestScript, what string, there func() bool) {
+	for begun := time.Now(); !there(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			ts.Fatalf("%s did not come", what)
+		}
+	}
+}
+
+// served FILE waits until a hanbeon local serves the API of a data file. $ENDPOINT, $REGION, $KEY and $SECRET say how to reach it.
+func served(ts *testscript.TestScript, _ bool, args []string) {
+	path := ts.MkAbs(args[0]) + ".api.json"
+	until(ts, path, func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+	var c struct{ Endpoint, Region, AccessKeyID, SecretAccessKey string }
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	ts.Check(json.Unmarshal(b, &c))
+	for name, v := range map[string]string{"ENDPOINT": c.Endpoint, "REGION": c.Region, "KEY": c.AccessKeyID, "SECRET": c.SecretAccessKey} {
+		ts.Setenv(name, v)
+	}
+}
+
+// forge FILE changes the secret in a connection file.
+func forge(ts *testscript.TestScript, _ bool, args []string) {
+	text := strings.Replace(ts.ReadFile(args[0]), ts.Getenv("SECRET"), "forged", 1)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// address NAME sets $NAME to an address of this machine that is free.
+func address(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer l.Close()
+	ts.Setenv(args[0], l.Addr().String())
+}
+
+// await ADDRESS waits until somebody listens there.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, args[0], func() bool {
+		c, err := net.Dial("tcp", args[0])
+		if err != nil {
+			return false
+		}
+		c.Close()
+		return true
+	})
 }
 
 func openFile(path string) (*bolt.Store, error) {

@@ -6,10 +6,13 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"hanbeon/pkg/api"
+	"hanbeon/pkg/api/gateway"
 	"hanbeon/pkg/dispatch"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds"
 	"hanbeon/pkg/kinds/monthlypoint"
+	"hanbeon/pkg/kinds/til"
 	"hanbeon/pkg/reaper"
 	"hanbeon/pkg/worker"
 )
@@ -22,15 +25,18 @@ type wiring struct {
 	job.Env
 	Zone     *time.Location
 	Calendar job.Calendar
+	Model    til.Model
 }
 
 // handlers are those of the functions, by name.
 func handlers(c wiring) map[string]lambda.Handler {
 	return map[string]lambda.Handler{
+		"api":           apiHandler(c),
 		dispatcherName:  dispatcherHandler(c),
 		"fanout":        fanoutHandler(c),
 		"monthly-point": monthlyPointHandler(c),
 		"reaper":        reaperHandler(c),
+		"til":           tilHandler(c),
 	}
 }
 
@@ -41,6 +47,11 @@ type environments struct{ function any }
 // Invoke implements lambda.Handler.
 func (e environments) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return lambda.NewHandler(e.function).Invoke(ctx, payload)
+}
+
+func apiHandler(c wiring) lambda.Handler {
+	handler := gateway.New(api.New(c.Env, c.Zone), c.Log).Handle
+	return environments{handler}
 }
 
 func dispatcherHandler(c wiring) lambda.Handler {
@@ -60,6 +71,11 @@ func monthlyPointHandler(c wiring) lambda.Handler {
 
 func reaperHandler(c wiring) lambda.Handler {
 	handler := reaper.New(c.Env, c.Calendar, kinds.All(c.Store, c.Zone)...).Handle
+	return environments{handler}
+}
+
+func tilHandler(c wiring) lambda.Handler {
+	handler := worker.NewSingle(c.Env, til.New(c.Store, c.Zone, c.Model)).Handle
 	return environments{handler}
 }
 

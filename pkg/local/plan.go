@@ -32,6 +32,7 @@ type function struct {
 	onFailure queue.Name    // "": none
 	mappings  []mapping
 	schedules []schedule
+	served    bool // an HTTP API is in front of it
 }
 
 // mapping is an SQS event source.
@@ -82,8 +83,11 @@ func readPlan(text string, parameters map[string]string) (*plan, error) {
 			p.queues[names[id]] = r.queue(names[id], props, names)
 		case "AWS::Serverless::Function":
 			p.functions = append(p.functions, r.function(p, props, names))
-		case "AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig", "AWS::Scheduler::Schedule", "AWS::Lambda::Function":
-			r.fail(res, "%s: a laptop reads these from the function of SAM only", id)
+		case "AWS::Serverless::HttpApi":
+			r.httpAPI(props)
+		case "AWS::Lambda::EventSourceMapping", "AWS::Lambda::EventInvokeConfig", "AWS::Scheduler::Schedule", "AWS::Lambda::Function",
+			"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Route", "AWS::ApiGatewayV2::Integration", "AWS::Serverless::Api":
+			r.fail(res, "%s: a laptop reads these from the resources of SAM only", id)
 		}
 	}
 	if len(p.functions) == 0 {
@@ -131,6 +135,9 @@ func (r *reader) function(p *plan, props *yaml.Node, names map[string]queue.Name
 			if s, enabled := r.schedule(p, ep); enabled {
 				f.schedules = append(f.schedules, s)
 			}
+		case "HttpApi":
+			r.route(ep)
+			f.served = true
 		default:
 			r.fail(event, "event %s of type %q is not supported here", name, kind)
 		}
@@ -177,6 +184,30 @@ func (r *reader) schedule(p *plan, props *yaml.Node) (s schedule, enabled bool) 
 	}
 	_, s.recurring = s.timetable.(rate)
 	return s, r.text(r.at(props, "State")) != "DISABLED"
+}
+
+// httpAPI refuses an API that lets in whom a laptop does not. Name, throttling and access logs mean nothing here.
+func (r *reader) httpAPI(props *yaml.Node) {
+	r.only(props, "Name", "Description", "StageName", "Auth", "AccessLogSettings", "DefaultRouteSettings", "FailOnWarnings", "Tags")
+	if stage := r.text(r.at(props, "StageName")); stage != "" && stage != "$default" {
+		r.fail(props, "stage %q: want $default, the only one without a prefix of the path", stage)
+	}
+	if r.text(r.at(props, "Auth", "DefaultAuthorizer")) != "AWS_IAM" {
+		r.fail(props, "the API is not behind AWS_IAM, and a laptop lets in signed requests only")
+	}
+}
+
+// route refuses an event that is not the one route of the API.
+func (r *reader) route(props *yaml.Node) {
+	r.only(props, "ApiId", "Path", "Method", "PayloadFormatVersion")
+	r.resource(r.at(props, "ApiId"))
+	method, path := r.text(r.at(props, "Method")), r.text(r.at(props, "Path"))
+	if method != "ANY" || path != "/{proxy+}" {
+		r.fail(props, "route %s %s: want ANY /{proxy+}, the one that brings unknown paths to the function too", method, path)
+	}
+	if v := r.text(r.at(props, "PayloadFormatVersion")); v != "" && v != "2.0" {
+		r.fail(props, "payload format %s: want 2.0", v)
+	}
 }
 
 // environment takes from a function's variables what a laptop has to know too.

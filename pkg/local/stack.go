@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"hanbeon/pkg/job"
+	"hanbeon/pkg/kinds/til"
 	"hanbeon/pkg/once"
 	"hanbeon/pkg/queue"
 	"hanbeon/pkg/store"
@@ -26,6 +27,9 @@ type Config struct {
 
 	// Zone, if not nil, is the parameter BusinessZone.
 	Zone *time.Location
+
+	// Model is what the til worker asks for summaries. Without one every attempt of a til job fails, for a reason that passes.
+	Model til.Model
 
 	// Calendar, if its Start is set, is used instead of the one that the template's parameters give the reaper.
 	Calendar job.Calendar
@@ -73,6 +77,7 @@ type Stack struct {
 	async   []*asyncEvent // waiting for their first or next try
 	running int           // invocations
 	started bool          // Run has begun and not ended
+	ending  bool          // Run waits for the last invocations: no more begin
 	over    bool          // Run has ended
 	quiet   bool          // nothing runs and nothing can begin before `next`
 	changed chan struct{} // closed when quiet or over changes
@@ -123,7 +128,7 @@ func newStack(c Config, handlersOf func(wiring) map[string]lambda.Handler, recov
 	if c.Faults != nil {
 		faulty.Store, faulty.Queue = c.Faults.Store(faulty.Store), c.Faults.Queue(faulty.Queue)
 	}
-	s.handlers = handlersOf(wiring{Env: faulty, Zone: s.zone, Calendar: p.calendar})
+	s.handlers = handlersOf(wiring{Env: faulty, Zone: s.zone, Calendar: p.calendar, Model: c.Model})
 	s.recover = recoveryOf(wiring{Env: s.env, Zone: s.zone, Calendar: p.calendar})
 	if err := p.checkHandlers(s.handlers); err != nil {
 		return nil, err
@@ -165,11 +170,12 @@ func (s *Stack) Recover(ctx context.Context) error { return s.recover(ctx) }
 
 // Start runs the stack until stop is called, which waits until no goroutine is left, or ctx ends.
 func (s *Stack) Start(ctx context.Context) (stop func()) {
+	s.begun()
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.Run(ctx)
+		s.run(ctx)
 	}()
 	return func() {
 		cancel()
@@ -180,13 +186,21 @@ func (s *Stack) Start(ctx context.Context) (stop func()) {
 // Run runs the stack until ctx ends, and returns when the last invocation has. Invocations under way see their context end too: what they leave undone is in the store.
 // It may be called once at a time.
 func (s *Stack) Run(ctx context.Context) {
+	s.begun()
+	s.run(ctx)
+}
+
+// begun lets requests in, before the first step.
+func (s *Stack) begun() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.started {
-		s.mu.Unlock()
 		panic("local: the stack is running already")
 	}
-	s.started, s.over = true, false
-	s.mu.Unlock()
+	s.started, s.ending, s.over = true, false, false
+}
+
+func (s *Stack) run(ctx context.Context) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for ctx.Err() == nil {
@@ -205,6 +219,9 @@ func (s *Stack) Run(ctx context.Context) {
 		case <-alarm.C:
 		}
 	}
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
