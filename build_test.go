@@ -5,7 +5,6 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,8 +62,14 @@ func functions(t *testing.T) []function {
 		if !ok || len(p.Architectures) > 0 || len(tpl.Globals.Function.Architectures) != 1 {
 			t.Fatalf("%s: name %q, architectures %v", id, p.FunctionName, p.Architectures)
 		}
-		variables := slices.Collect(maps.Keys(tpl.Globals.Function.Environment.Variables))
-		variables = slices.AppendSeq(variables, maps.Keys(p.Environment.Variables))
+		var variables []string
+		for _, vars := range []map[string]yaml.Node{tpl.Globals.Function.Environment.Variables, p.Environment.Variables} {
+			for v, value := range vars {
+				if value.Value != "AWS::NoValue" { // for `sam local`: not there on AWS
+					variables = append(variables, v)
+				}
+			}
+		}
 		slices.Sort(variables)
 		out = append(out, function{id, name, tpl.Globals.Function.Architectures[0], variables})
 	}
@@ -166,6 +171,7 @@ func example(name string) string {
 	}
 	return map[string]string{
 		"BUSINESS_ZONE": "Asia/Seoul", "LOG_LEVEL": "INFO", "CALENDAR_START": "2026-12", "AUTO_OPEN": "true", "SCHEDULE_INPUTS": `{"monthly-point":{"amount":100}}`,
+		"AI_BASE_URL": "https://ai.example.com/v1", "AI_MODEL": "m", "AI_KEY_SECRET": "arn:aws:secretsmanager:ap-northeast-2:123456789012:secret:ai-AbCdEf", "AI_TIMEOUT": "120",
 		"AWS_REGION": "ap-northeast-2", "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "c2VjcmV0",
 	}[name]
 }

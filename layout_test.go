@@ -104,6 +104,11 @@ func TestAdaptersImportOnlyTheirContracts(t *testing.T) {
 		"pkg/dynamo/dynamotest": {"pkg/dynamo", "pkg/store"},
 		"pkg/bolt":              {"pkg/store"},
 		"pkg/sqs":               {"pkg/queue"},
+		"pkg/ai":                {"pkg/job"}, // its classes of errors, no more
+		"pkg/ai/aistub":         nil,
+		"pkg/api/gateway":       {"pkg/api/request"}, // the two doors of the API know nothing of what is behind them
+		"pkg/api/sigv4":         {"pkg/api/request"},
+		"pkg/api/request":       nil,
 		"pkg/sim":               {"pkg/queue", "pkg/store"},
 		"pkg/store/storetest":   {"pkg/store"},
 	}
@@ -121,16 +126,21 @@ func TestAdaptersImportOnlyTheirContracts(t *testing.T) {
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{
-		"github.com/aws/aws-sdk-go-v2":                  {"pkg/dynamo", "pkg/dynamo/dynamotest", "pkg/sqs", "pkg/cloud"},
-		"github.com/aws/smithy-go":                      {"pkg/dynamo", "pkg/dynamo/dynamotest", "pkg/sqs", "pkg/cloud"},
-		"github.com/aws/aws-lambda-go/events":           {"pkg/dispatch", "pkg/worker", "pkg/reaper", "pkg/local"},
-		"github.com/aws/aws-lambda-go/lambda":           {"pkg/local", "functions"},
-		"github.com/aws/aws-lambda-go/lambdacontext":    {"pkg/local", "pkg/cloud"},
-		"go.etcd.io/bbolt":                              {"pkg/bolt"},
-		"github.com/spf13/cobra":                        {"cmd"},
-		"net/http":                                      {"pkg/dynamo", "pkg/dynamo/dynamotest", "pkg/cloud", "cmd"},
-		"github.com/aws/aws-sdk-go-v2/config":           nil, // 2 MB for profiles that a function does not have
-		"github.com/aws/aws-sdk-go-v2/feature/dynamodb": nil, // there is one codec, in store
+		"github.com/aws/aws-sdk-go-v2":                        {"pkg/dynamo/...", "pkg/sqs", "pkg/cloud", "pkg/api/sigv4", "cmd/..."},
+		"github.com/aws/aws-sdk-go-v2/service":                {"pkg/dynamo/...", "pkg/sqs", "pkg/cloud"},
+		"github.com/aws/aws-sdk-go-v2/service/secretsmanager": {"pkg/cloud/aiserver"},
+		"github.com/aws/aws-sdk-go-v2/aws/signer":             {"pkg/api/sigv4"},
+		"github.com/aws/aws-sdk-go-v2/config":                 {"cmd/..."}, // 2 MB for profiles that a function does not have
+		"github.com/aws/aws-sdk-go-v2/feature/dynamodb":       nil,         // there is one codec, in store
+		"github.com/aws/smithy-go":                            {"pkg/dynamo/...", "pkg/sqs", "pkg/cloud"},
+		"github.com/aws/aws-lambda-go/events":                 {"pkg/dispatch", "pkg/worker", "pkg/reaper", "pkg/local", "pkg/api/gateway"},
+		"github.com/aws/aws-lambda-go/lambda":                 {"pkg/local", "functions/..."},
+		"github.com/aws/aws-lambda-go/lambdacontext":          {"pkg/local", "pkg/cloud"},
+		"github.com/danielgtaylor/huma":                       {"pkg/api"},
+		"github.com/sashabaranov/go-openai":                   {"pkg/ai"},
+		"github.com/spf13/cobra":                              {"cmd/..."},
+		"go.etcd.io/bbolt":                                    {"pkg/bolt"},
+		"net/http":                                            {"pkg/dynamo/...", "pkg/cloud", "pkg/ai/...", "pkg/api/...", "pkg/local", "cmd/..."},
 	}
 	for p, info := range packages(t) {
 		for _, i := range info.Imports {
@@ -140,7 +150,11 @@ func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 					library, who = l, may
 				}
 			}
-			if library != "" && !slices.ContainsFunc(who, func(w string) bool { return p == w || path.Dir(p) == w }) {
+			may := func(w string) bool {
+				tree, all := strings.CutSuffix(w, "/...")
+				return p == tree || all && strings.HasPrefix(p, tree+"/")
+			}
+			if library != "" && !slices.ContainsFunc(who, may) {
 				t.Errorf("%q imports %s, which belongs to %v", p, i, who)
 			}
 		}
@@ -154,10 +168,16 @@ func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// A worker carries its own kind: another one, the embedded store or the API in its binary would be loaded, shipped and exposed for nothing.
-func TestWorkersLinkNothingTheyDoNotUse(t *testing.T) {
+// What a function links: its own, and nothing of the laptop's. A worker carries its own kind; another one, the embedded store or the API in its binary would be loaded, shipped and exposed for nothing.
+func TestFunctionsLinkNothingTheyDoNotUse(t *testing.T) {
 	t.Parallel()
 	all := packages(t)
+	alone := map[string]string{ // who may link it
+		"hanbeon/pkg/api": "api", "github.com/danielgtaylor/huma": "api",
+		"hanbeon/pkg/ai": "til", "hanbeon/pkg/cloud/aiserver": "til", "github.com/sashabaranov/go-openai": "til", "github.com/aws/aws-sdk-go-v2/service/secretsmanager": "til",
+		"hanbeon/pkg/api/sigv4": "", "hanbeon/pkg/ai/aistub": "", "hanbeon/pkg/bolt": "", "go.etcd.io/bbolt": "", "hanbeon/pkg/local": "", "hanbeon/pkg/sim": "", "hanbeon/pkg/audit": "",
+		"github.com/aws/aws-sdk-go-v2/config": "", "testing": "",
+	}
 	for _, f := range functions(t) {
 		info, ok := all["functions/"+f.name]
 		if !ok {
@@ -167,9 +187,12 @@ func TestWorkersLinkNothingTheyDoNotUse(t *testing.T) {
 		kind := "hanbeon/pkg/kinds/" + strings.ReplaceAll(f.name, "-", "")
 		isWorker := slices.Contains(info.Imports, "hanbeon/pkg/worker")
 		for _, d := range info.Deps {
+			for library, who := range alone {
+				if (d == library || strings.HasPrefix(d, library+"/")) && who != f.name {
+					t.Errorf("%s links %s", f.name, d)
+				}
+			}
 			switch {
-			case strings.HasPrefix(d, "go.etcd.io/bbolt"), d == "hanbeon/pkg/api", d == "hanbeon/pkg/local", d == "hanbeon/pkg/sim", d == "testing":
-				t.Errorf("%s links %s", f.name, d)
 			case isWorker && strings.HasPrefix(d, "hanbeon/pkg/kinds") && d != kind:
 				t.Errorf("%s links %s, want only %s", f.name, d, kind)
 			}
@@ -255,7 +278,7 @@ func TestOnlyCloudReadsTheEnvironment(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (file == "pkg/cloud" || file == "pkg/dynamo/dynamotest" || file == "bench" || len(file) > 1 && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && (file == "pkg/cloud" || file == "pkg/dynamo/dynamotest" || file == "testdata" || file == "bench" || len(file) > 1 && strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go"):
 			for _, found := range reads.FindAllString(read(t, file), -1) {

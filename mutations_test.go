@@ -68,6 +68,7 @@ var mutations = []mutation{
 	{"names come from the stack", "a fixed queue name", one("SegmentsQueue.Properties.QueueName", "segments")},
 	{"names come from the stack", "a name twice", one("SegmentsQueue.Properties.QueueName", object{"Fn::Sub": "${AWS::StackName}-monthly-point"})},
 	{"names come from the stack", "a schedule named by its logical id", one(fires+"Name", "DispatcherFunctionMonthlyPoint")},
+	{"names come from the stack", "an alarm named by CloudFormation", one("TilAgeAlarm.Properties.AlarmName", removed{})},
 	{"names come from the stack", "a group for all stacks", one("Schedules.Properties.Name", "default")},
 
 	{"tables outlive the stack", "no PITR", one("PointsTable.Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", false)},
@@ -78,6 +79,7 @@ var mutations = []mutation{
 	{"tables outlive the stack", "an index", one("JobsTable.Properties.GlobalSecondaryIndexes", []any{object{}})},
 
 	{"nothing of a ledger expires", "TTL on points", one("PointsTable.Properties.TimeToLiveSpecification", object{"AttributeName": "expires", "Enabled": true})},
+	{"nothing of a ledger expires", "TTL on summaries", one("SummariesTable.Properties.TimeToLiveSpecification", object{"AttributeName": "expires", "Enabled": true})},
 	{"nothing of a ledger expires", "no TTL on jobs", one("JobsTable.Properties.TimeToLiveSpecification", removed{})},
 
 	{"tables are cold unless asked for", "always warm", one("PointsTable.Properties.WarmThroughput", object{"WriteUnitsPerSecond": 4000.0})},
@@ -92,6 +94,7 @@ var mutations = []mutation{
 	{"messages end in dead letters, late enough and for long enough", "no redrive policy", one("MonthlyPointQueue.Properties.RedrivePolicy", removed{})},
 	{"messages end in dead letters, late enough and for long enough", "after three receives", one("MonthlyPointQueue.Properties.RedrivePolicy.maxReceiveCount", 3.0)},
 	{"messages end in dead letters, late enough and for long enough", "segments after eight", one("SegmentsQueue.Properties.RedrivePolicy.maxReceiveCount", 8.0)},
+	{"messages end in dead letters, late enough and for long enough", "before the job gives up", one("TilQueue.Properties.RedrivePolicy.maxReceiveCount", 3.0)},
 	{"messages end in dead letters, late enough and for long enough", "the dead letters of another", one("MonthlyPointQueue.Properties.RedrivePolicy.deadLetterTargetArn", getAtt("SegmentsDeadLetters"))},
 	{"messages end in dead letters, late enough and for long enough", "kept for four days", one("SegmentsDeadLetters.Properties.MessageRetentionPeriod", removed{})},
 
@@ -100,10 +103,15 @@ var mutations = []mutation{
 	{"concurrency fits SQS and the tally", "a parameter down to one", one("/Parameters.MonthlyPointConcurrency.MinValue", 1.0)},
 	{"concurrency fits SQS and the tally", "a parameter beyond the shards", one("/Parameters.MonthlyPointConcurrency.MaxValue", 17.0)},
 
+	{"concurrency fits SQS and the tally", "one AI call", one("/Parameters.TilConcurrency.MinValue", 1.0)},
+	{"concurrency fits SQS and the tally", "more than SQS takes", one("/Parameters.TilConcurrency.MaxValue", 1001.0)},
+
 	{"no reserved concurrency", "reserved", one("ReaperFunction.Properties.ReservedConcurrentExecutions", 1.0)},
 
 	{"roles are explicit and without wildcards", "any action", one(grantStmts+"2.Action", "dynamodb:*")},
 	{"roles are explicit and without wildcards", "any resource", one(grantStmts+"2.Resource", "*")},
+	{"roles are explicit and without wildcards", "something from outside", one(grantStmts+"2.Resource", "arn:aws:dynamodb:ap-northeast-2:123456789012:table/other")},
+	{"roles are explicit and without wildcards", "a secret of another", one(grantStmts+"2.Resource", object{"Ref": "AiKeySecret"})},
 	{"roles are explicit and without wildcards", "by exclusion", one(grantStmts+"2.NotResource", getAtt("PointsTable"))},
 	{"roles are explicit and without wildcards", "a managed policy", one("ReaperRole.Properties.ManagedPolicyArns", []any{"arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"})},
 	{"roles are explicit and without wildcards", "creates log groups", one(grantStmts+"0.Action", []any{"logs:CreateLogGroup", "logs:PutLogEvents"})},

@@ -18,12 +18,15 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/google/go-cmp/cmp"
 
+	"hanbeon/pkg/api"
+	"hanbeon/pkg/api/gateway"
 	"hanbeon/pkg/bolt"
 	"hanbeon/pkg/catalog"
 	"hanbeon/pkg/dispatch"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds"
 	"hanbeon/pkg/kinds/monthlypoint"
+	"hanbeon/pkg/kinds/til"
 	"hanbeon/pkg/once"
 	"hanbeon/pkg/queue"
 	"hanbeon/pkg/reaper"
@@ -37,6 +40,12 @@ func TestRolesAllowWhatTheFunctionsDoAndNoMore(t *testing.T) {
 	t.Parallel()
 	tpl := transformed(t)
 	did := everythingFunctionsDo(t)
+	for function, more := range everythingAroundRequests(t) {
+		if did[function] == nil {
+			did[function] = map[string]bool{}
+		}
+		maps.Copy(did[function], more)
+	}
 	for _, f := range functions(t) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
@@ -299,7 +308,9 @@ func TestSampleEvents(t *testing.T) {
 	}
 	var have, want []string
 	for _, file := range files {
-		have = append(have, strings.TrimSuffix(filepath.Base(file), ".json"))
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); name != "env" { // the environment of `sam local`
+			have = append(have, name)
+		}
 	}
 	for _, f := range functions(t) {
 		want = append(want, f.name)
@@ -330,6 +341,8 @@ func TestSampleEvents(t *testing.T) {
 		"fanout":        lambda.NewHandler(dispatch.NewFanout(env, all...).Handle),
 		"monthly-point": lambda.NewHandler(worker.NewBulk(env, monthlypoint.New(db, zone)).Handle),
 		"reaper":        lambda.NewHandler(reaper.New(env, job.Calendar{Start: "2024-04"}, all...).Handle),
+		"til":           lambda.NewHandler(worker.NewSingle(env, til.New(db, zone, nil)).Handle),
+		"api":           lambda.NewHandler(gateway.New(api.New(env, zone), env.Log).Handle),
 	} {
 		answer, err := handler.Invoke(t.Context(), []byte(read(t, filepath.Join("events", name+".json"))))
 		if err != nil {
@@ -337,7 +350,15 @@ func TestSampleEvents(t *testing.T) {
 		}
 		answers[name] = string(answer)
 	}
-	if diff := cmp.Diff(answers, map[string]string{"dispatcher": "null", "fanout": `{"batchItemFailures":[]}`, "monthly-point": `{"batchItemFailures":[]}`, "reaper": "null"}); diff != "" {
+	var refused struct {
+		StatusCode int
+		Body       string
+	}
+	if err := json.Unmarshal([]byte(answers["api"]), &refused); err != nil || refused.StatusCode != 422 || !strings.Contains(refused.Body, `"field":"date"`) { // the 15th has not come
+		t.Errorf("api: %s", answers["api"])
+	}
+	delete(answers, "api")
+	if diff := cmp.Diff(answers, map[string]string{"dispatcher": "null", "fanout": `{"batchItemFailures":[]}`, "monthly-point": `{"batchItemFailures":[]}`, "reaper": "null", "til": `{"batchItemFailures":[]}`}); diff != "" {
 		t.Errorf("answers (-got +want):\n%s", diff)
 	}
 	if !n.done["sqs:SendMessage segments"] {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hanbeon/pkg/job"
 )
 
 // How rules read a template, and the rules about single resources.
@@ -108,6 +110,7 @@ func asJSON(v any) string {
 func names(tpl template) (broken []string) {
 	for kind, property := range map[string]string{
 		"AWS::DynamoDB::Table": "TableName", "AWS::SQS::Queue": "QueueName", "AWS::Lambda::Function": "FunctionName", "AWS::Scheduler::Schedule": "Name",
+		"AWS::CloudWatch::Alarm": "AlarmName",
 	} {
 		seen := map[string]bool{}
 		for id, p := range tpl.ofType(kind) {
@@ -214,6 +217,9 @@ func deadLetters(tpl template) (broken []string) {
 		if ownName(q["QueueName"]) == "segments" {
 			least = 20 // a segment that runs out of time hands itself back, page after page
 		}
+		if singles()[ownName(q["QueueName"])] {
+			least = 2 * job.Attempts // the job gives up by its attempts; a message that comes early or finds no time is handed back
+		}
 		dlq := target(dig(redrive, "deadLetterTargetArn"))
 		if got := tpl.number(dig(redrive, "maxReceiveCount")); got < least {
 			broken = append(broken, fmt.Sprintf("%s: maxReceiveCount is %v, want %v", id, got, least))
@@ -297,7 +303,8 @@ func roles(tpl template) (broken []string) {
 			}
 		}
 		for _, r := range s.resources {
-			if tpl.typeOf(target(r)) == "" {
+			outside := map[string]string{"TilRole": `{"Ref":"AiKeySecret"}`, "CallerRole": `{"Fn::Sub":"` + thisAPI + `"}`}[s.role]
+			if tpl.typeOf(target(r)) == "" && asJSON(r) != outside {
 				broken = append(broken, fmt.Sprintf("%s: resource %s is not one of this stack", s.role, asJSON(r)))
 			}
 		}

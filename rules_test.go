@@ -33,7 +33,7 @@ var rules = []rule{
 	{"tables are cold unless asked for", "warm throughput is charged once and cannot be lowered", warmth},
 	{"queues are encrypted and refuse plain HTTP", "messages name members", queueSecurity},
 	{"messages end in dead letters, late enough and for long enough", "handing back costs a receive, and an operator needs days to find a dead letter", deadLetters},
-	{"concurrency fits SQS and the tally", "SQS takes 2 or more; workers that outnumber the shards of a tally by half wait for each other", concurrency},
+	{"concurrency fits SQS and the tally", "SQS takes 2 to 1,000; workers that outnumber the shards of a tally by half wait for each other", concurrency},
 	{"no reserved concurrency", "a reservation below MaximumConcurrency throttles, and each throttled message costs a receive", reservedConcurrency},
 	{"roles are explicit and without wildcards", "a generated role allows more than the function does", roles},
 	{"ledgers have two writers, in transactions only", "an entry and its balance change together or not at all; nobody else changes them", ledgerWriters},
@@ -58,7 +58,7 @@ func partialFailures(tpl template) (broken []string) {
 
 func explicitSizes(tpl template) (broken []string) {
 	for id, f := range tpl.ofType("AWS::Lambda::Function") {
-		if tpl.number(f["MemorySize"]) < 256 || tpl.number(f["Timeout"]) < 30 {
+		if tpl.number(f["MemorySize"]) < 256 || tpl.number(f["Timeout"]) < 29 {
 			broken = append(broken, fmt.Sprintf("%s: MemorySize %v, Timeout %v", id, f["MemorySize"], f["Timeout"]))
 		}
 	}
@@ -218,8 +218,12 @@ func concurrency(tpl template) (broken []string) {
 		if p, ok := dig(value, "Ref").(string); ok { // what a deployment may choose
 			least, most = tpl.number(dig(map[string]any(tpl), "Parameters", p, "MinValue")), tpl.number(dig(map[string]any(tpl), "Parameters", p, "MaxValue"))
 		}
-		if least < 2 || 2*most > job.Shards {
-			broken = append(broken, fmt.Sprintf("%s: MaximumConcurrency from %v to %v, want 2 to half of the %d shards", id, least, most, job.Shards))
+		limit := float64(job.Shards / 2)
+		if singles()[ownName(tpl.property(target(m["EventSourceArn"]), "QueueName"))] {
+			limit = 1000 // no tally
+		}
+		if least < 2 || most > limit {
+			broken = append(broken, fmt.Sprintf("%s: MaximumConcurrency from %v to %v, want 2 to %v", id, least, most, limit))
 		}
 	}
 	return broken
@@ -232,6 +236,17 @@ func reservedConcurrency(tpl template) (broken []string) {
 		}
 	}
 	return broken
+}
+
+// singles are the names of the single kinds, which are those of their queues.
+func singles() map[string]bool {
+	out := map[string]bool{}
+	for _, k := range kinds.All(nil, time.UTC) {
+		if _, ok := k.(job.Single); ok {
+			out[string(k.Kind())] = true
+		}
+	}
+	return out
 }
 
 // ledgers are the tables that hold entries, and the kinds that write each.

@@ -6,19 +6,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// The rules of the house for the template are in rules_test.go. They are checked on what AWS SAM makes of template.yaml, which is what is deployed: a property that SAM
+// The rules of the house for the template are in rules_test.go, doors_test.go and alarms_test.go. They are checked on what AWS SAM makes of template.yaml, which is what is deployed: a property that SAM
 // spells otherwise, drops or adds to is seen as CloudFormation will see it.
+
+var allRules = slices.Concat(rules, doorRules, alarmRules)
 
 func TestTemplate(t *testing.T) {
 	t.Parallel()
 	tpl := transformed(t)
-	for _, r := range rules {
+	for _, r := range allRules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			for _, broken := range r.check(tpl) {
@@ -33,7 +36,7 @@ func TestTemplateRulesNoticeWhatTheyForbid(t *testing.T) {
 	t.Parallel()
 	tpl := transformed(t)
 	shown := map[string]bool{}
-	for _, m := range mutations {
+	for _, m := range slices.Concat(mutations, doorMutations, alarmMutations) {
 		shown[m.rule] = true
 		t.Run(m.rule+"/"+m.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +49,7 @@ func TestTemplateRulesNoticeWhatTheyForbid(t *testing.T) {
 			}
 		})
 	}
-	for _, r := range rules {
+	for _, r := range allRules {
 		if !shown[r.name] {
 			t.Errorf("rule %q has no mutation that shows it failing", r.name)
 		}
@@ -55,7 +58,7 @@ func TestTemplateRulesNoticeWhatTheyForbid(t *testing.T) {
 
 func ruleNamed(t *testing.T, name string) rule {
 	t.Helper()
-	for _, r := range rules {
+	for _, r := range allRules {
 		if r.name == name {
 			return r
 		}
@@ -146,8 +149,10 @@ func transformed(t *testing.T) template {
 	return out
 }
 
-var transformOnce = sync.OnceValues(func() (template, error) {
-	cmd := exec.Command(python(), filepath.Join("testdata", "transform.py"), "template.yaml")
+var transformOnce = sync.OnceValues(func() (template, error) { return transform("template.yaml") })
+
+func transform(file string) (template, error) {
+	cmd := exec.Command(python(), filepath.Join("testdata", "transform.py"), file)
 	cmd.Stderr = os.Stderr
 	b, err := cmd.Output()
 	if err != nil {
@@ -155,7 +160,7 @@ var transformOnce = sync.OnceValues(func() (template, error) {
 	}
 	var tpl template
 	return tpl, json.Unmarshal(b, &tpl)
-})
+}
 
 func python() string {
 	if path := os.Getenv("HANBEON_PYTHON"); path != "" {

@@ -8,6 +8,7 @@ import (
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds"
 	"hanbeon/pkg/kinds/monthlypoint"
+	"hanbeon/pkg/kinds/til"
 	"hanbeon/pkg/queue"
 	"hanbeon/pkg/reaper"
 	"hanbeon/pkg/store"
@@ -17,7 +18,7 @@ func main() {
 	c := cloud.MustLoad(cloud.Needs{
 		Tables:   []store.Table{job.Table},
 		Ledgers:  []store.Table{monthlypoint.Table},
-		Queues:   []queue.Name{queue.Segments, queue.Name(monthlypoint.Name)},
+		Queues:   []queue.Name{queue.Segments, queue.Name(monthlypoint.Name), queue.Name(til.Name)},
 		Calendar: true,
 	})
 	handler := reaper.New(c.Env, c.Calendar, kinds.All(c.Store, c.Zone)...).Handle

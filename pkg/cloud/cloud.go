@@ -29,6 +29,10 @@ type Needs struct {
 	Ledgers  []store.Table // tables that are written only in transactions
 	Queues   []queue.Name
 	Calendar bool // the reaper's watch: CALENDAR_START, AUTO_OPEN, SCHEDULE_INPUTS
+
+	// Model makes the client of the AI server (hanbeon/pkg/cloud/aiserver), with AI_BASE_URL, AI_MODEL, AI_KEY_SECRET and AI_TIMEOUT; nil needs none of them. It is a function, and not one of this package, so that only
+	// a main that names it carries that client and the one of Secrets Manager.
+	Model func(ModelConfig) (Model, error)
 }
 
 // Function is what a main wires its engine with.
@@ -36,6 +40,7 @@ type Function struct {
 	job.Env
 	Zone     *time.Location // the business time zone
 	Calendar job.Calendar   // zero unless needed
+	Model    Model          // nil unless needed
 }
 
 // MustLoad makes what the function needs from the environment of the process. If that is not complete it logs every variable that is missing or wrong and exits with 1.
@@ -63,6 +68,10 @@ func Load(lookup func(string) (string, bool), needs Needs, out io.Writer) (*Func
 	if needs.Calendar {
 		f.Calendar = job.Calendar{Start: env.period("CALENDAR_START"), AutoOpen: env.flag("AUTO_OPEN"), Inputs: env.inputs("SCHEDULE_INPUTS")}
 	}
+	var model ModelConfig
+	if needs.Model != nil {
+		model = env.model()
+	}
 	level := env.level("LOG_LEVEL")
 	cfg := env.aws()
 	onDynamoDB, onSQS := env.endpoint("AWS_ENDPOINT_URL_DYNAMODB"), env.endpoint("AWS_ENDPOINT_URL_SQS")
@@ -82,6 +91,12 @@ func Load(lookup func(string) (string, bool), needs Needs, out io.Writer) (*Func
 		Now:    now,
 		Log:    log,
 		Metric: newMetric(out, now),
+	}
+	if needs.Model != nil {
+		model.AWS, model.Now, model.Log = cfg, now, log
+		if f.Model, err = needs.Model(model); err != nil {
+			return nil, fmt.Errorf("AI_BASE_URL, AI_MODEL: %w", err)
+		}
 	}
 	return f, nil
 }

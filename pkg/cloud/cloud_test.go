@@ -33,6 +33,14 @@ var everything = cloud.Needs{
 	Ledgers:  []store.Table{"points"},
 	Queues:   []queue.Name{queue.Segments, "monthly-point"},
 	Calendar: true,
+	Model:    func(cfg cloud.ModelConfig) (cloud.Model, error) { return model{cfg}, nil },
+}
+
+// model keeps what it was made from.
+type model struct{ cfg cloud.ModelConfig }
+
+func (model) Complete(context.Context, string, string, string, json.RawMessage) (string, error) {
+	return "", nil
 }
 
 // complete is an environment in which everything works.
@@ -47,6 +55,10 @@ func complete() map[string]string {
 		"CALENDAR_START":        "2026-12",
 		"AUTO_OPEN":             "true",
 		"SCHEDULE_INPUTS":       `{"monthly-point":{"amount":100}}`,
+		"AI_BASE_URL":           "https://ai.example.com/v1",
+		"AI_MODEL":              "summariser",
+		"AI_KEY_SECRET":         "arn:aws:secretsmanager:ap-northeast-2:123456789012:secret:ai-AbCdEf",
+		"AI_TIMEOUT":            "120",
 		"LOG_LEVEL":             "INFO",
 		"AWS_REGION":            "ap-northeast-2",
 		"AWS_ACCESS_KEY_ID":     "AKIDTEST",
@@ -76,6 +88,10 @@ func TestLoad(t *testing.T) {
 	want := job.Calendar{Start: "2026-12", AutoOpen: true, Inputs: map[once.Kind]json.RawMessage{"monthly-point": json.RawMessage(`{"amount":100}`)}}
 	if diff := cmp.Diff(f.Calendar, want); diff != "" {
 		t.Errorf("calendar (-got +want):\n%s", diff)
+	}
+	m := f.Model.(model).cfg
+	if m.BaseURL != "https://ai.example.com/v1" || m.Name != "summariser" || m.Secret != complete()["AI_KEY_SECRET"] || m.Timeout != 2*time.Minute || m.AWS.Region != "ap-northeast-2" || m.Secrets != nil || m.Now == nil || m.Log == nil {
+		t.Errorf("model: %+v", m)
 	}
 	if now := f.Now(); now.Location() != time.UTC || now.Nanosecond()%int(time.Millisecond) != 0 {
 		t.Errorf("now is %v, want UTC in whole milliseconds", now)
@@ -136,12 +152,16 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		"CALENDAR_START":        "2026-13",
 		"AUTO_OPEN":             "yes",
 		"SCHEDULE_INPUTS":       `{"monthly-point":100,"No Kind":{}}`,
+		"AI_BASE_URL":           "http//canary@ai",
+		"AI_MODEL":              "",
+		"AI_KEY_SECRET":         "sk-canary",
+		"AI_TIMEOUT":            "2m",
 		"LOG_LEVEL":             "info",
 		"AWS_ENDPOINT_URL":      "localhost:8000",
 		"AWS_ENDPOINT_URL_SQS":  "",
 		"AWS_ACCESS_KEY_ID":     "",
-		"AWS_SESSION_TOKEN":     "sessionsecret",
-		"AWS_SECRET_ACCESS_KEY": "topsecret",
+		"AWS_SESSION_TOKEN":     "canary",
+		"AWS_SECRET_ACCESS_KEY": "canary",
 	} {
 		env[name] = bad
 	}
@@ -160,16 +180,40 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		`AUTO_OPEN: "yes" is neither true nor false`,
 		`SCHEDULE_INPUTS: kind "No Kind": want lower case letters, digits and single hyphens, at most 32, starting with a letter`,
 		`SCHEDULE_INPUTS: monthly-point: want a JSON object`,
+		`AI_MODEL: empty`,
+		`AI_KEY_SECRET: not the ARN of a secret in Secrets Manager`,
+		`AI_TIMEOUT: "2m" is not a number of seconds from 1 to 900`,
+		`AWS_ENDPOINT_URL: "localhost:8000" is not an http or https URL`,
+		`AI_BASE_URL: not an http or https URL`,
 		`LOG_LEVEL: "info" is not DEBUG, INFO, WARN or ERROR`,
 		`AWS_ACCESS_KEY_ID: empty`,
-		`AWS_ENDPOINT_URL: "localhost:8000" is not an http or https URL`,
 		`AWS_ENDPOINT_URL_SQS: "" is not an http or https URL`,
 	}
 	if diff := cmp.Diff(strings.Split(err.Error(), "\n"), want); diff != "" {
 		t.Errorf("errors (-got +want):\n%s", diff)
 	}
-	if strings.Contains(err.Error(), "secret") {
+	if strings.Contains(err.Error(), "canary") {
 		t.Errorf("credentials are quoted: %v", err)
+	}
+}
+
+func TestSecondsOfACall(t *testing.T) {
+	t.Parallel()
+	for value, ok := range map[string]bool{"1": true, "900": true, "0": false, "901": false, "-5": false, "1.5": false, "120s": false, " 5": false, "": false} {
+		env := complete()
+		env["AI_TIMEOUT"] = value
+		if _, err := load(env, everything, io.Discard); (err == nil) != ok || err != nil && !strings.HasPrefix(err.Error(), "AI_TIMEOUT: ") {
+			t.Errorf("%q: got %v, want accepted: %v", value, err, ok)
+		}
+	}
+}
+
+func TestAModelThatCannotBeMadeStopsTheStart(t *testing.T) {
+	t.Parallel()
+	needs := everything
+	needs.Model = func(cloud.ModelConfig) (cloud.Model, error) { return nil, errors.New("no such protocol") }
+	if _, err := load(complete(), needs, io.Discard); err == nil || err.Error() != "AI_BASE_URL, AI_MODEL: no such protocol" {
+		t.Errorf("got %v", err)
 	}
 }
 

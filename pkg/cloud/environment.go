@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,10 @@ func problems(err error) []string {
 }
 
 func (e *environment) fail(name, format string, args ...any) {
-	e.wrong = append(e.wrong, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
+	err := fmt.Errorf("%s: "+format, append([]any{name}, args...)...)
+	if !slices.ContainsFunc(e.wrong, func(w error) bool { return w.Error() == err.Error() }) { // one variable serves several clients
+		e.wrong = append(e.wrong, err)
+	}
 }
 
 // text is a variable that must be there and not empty.
@@ -73,6 +77,27 @@ func (e *environment) url(name string) string {
 func isURL(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// secret is the ARN of a secret. The error does not quote it: whoever mistakes the variable puts the key itself there.
+func (e *environment) secret(name string) string {
+	v := e.text(name)
+	if v != "" && !secretARN.MatchString(v) {
+		e.fail(name, "not the ARN of a secret in Secrets Manager")
+	}
+	return v
+}
+
+var secretARN = regexp.MustCompile(`^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:.+$`)
+
+// seconds is a whole number of them, of a call made by a function: 1 to 900, the longest that Lambda lets one live.
+func (e *environment) seconds(name string) time.Duration {
+	v := e.text(name)
+	n, err := strconv.Atoi(v)
+	if v != "" && (err != nil || n < 1 || n > 900) {
+		e.fail(name, "%q is not a number of seconds from 1 to 900", v)
+	}
+	return time.Duration(n) * time.Second
 }
 
 // zone is nil when the variable is wrong. "Local" is refused: it is whatever the machine says.
