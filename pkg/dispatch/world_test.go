@@ -58,6 +58,8 @@ type world struct {
 	jobs  *job.Store
 	box   *box
 
+	others []job.Kind // that the audit is to look at too
+
 	mu   sync.Mutex
 	now  time.Time
 	logs bytes.Buffer
@@ -239,7 +241,7 @@ func (w *world) granted(n int64, members ...string) {
 
 func (w *world) audit() {
 	w.t.Helper()
-	r, err := audit.Check(context.Background(), w.store, w.clock(), nil, w.kind)
+	r, err := audit.Check(context.Background(), w.store, w.clock(), nil, append(w.others, w.kind)...)
 	if err != nil || !r.OK() {
 		w.t.Errorf("audit: %v %s", err, strings.Join(r.Violations, "\n"))
 	}

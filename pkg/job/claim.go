@@ -106,7 +106,11 @@ func (c *Claim) end(ctx context.Context, to State, set store.Attrs, with ...stor
 	if ended {
 		return nil
 	}
-	return c.recognise(ctx, to)
+	lastError := c.job.LastError
+	if text, ok := set["lastError"].(string); ok {
+		lastError = text
+	}
+	return c.recognise(ctx, to, lastError)
 }
 
 // Release gives the job back after a failure that passes: PENDING, not to be claimed again before the pause is over; or FAILED attempts-used-up if this was the last attempt. The job is returned as it then
@@ -118,7 +122,7 @@ func (c *Claim) Release(ctx context.Context, reason string, pause time.Duration)
 		j.State, j.Reason = Failed, ReasonAttemptsUsedUp
 		return j, c.end(ctx, j.State, store.Attrs{"reason": j.Reason, "lastError": reason})
 	}
-	j.State, j.NotBefore, j.Resends = Pending, c.store.now().Add(pause), 0
+	j.State, j.NotBefore, j.Resends = Pending, c.store.now().Add(pause.Truncate(time.Millisecond)), 0
 	key, err := keyOf(j.ID)
 	if err != nil {
 		return j, err
@@ -126,21 +130,21 @@ func (c *Claim) Release(ctx context.Context, reason string, pause time.Duration)
 	err = c.store.store.Transact(ctx, store.Update(key, store.Attrs{"state": string(j.State), "notBefore": j.NotBefore, "lastError": reason, "resends": j.Resends}, nil,
 		append(c.held(), store.Equals("state", string(Running)), store.Equals("attempt", j.Attempt))...))
 	if isRefused(err) {
-		return j, c.recognise(ctx, Pending)
+		return j, c.recognise(ctx, Pending, reason)
 	}
 	return j, err
 }
 
-// recognise tells whether a refused call had been done by an earlier try of itself: the job stands in the state it leads to, with this claim the last one. Where the claim still holds, what refused was
-// a write of the kind.
-func (c *Claim) recognise(ctx context.Context, to State) error {
+// recognise tells whether a refused call had been done by an earlier try of itself: the job stands in the state it leads to, with this claim the last one, and with its lastError, since the reaper leads to
+// the same states. Where the claim still holds, what refused was a write of the kind.
+func (c *Claim) recognise(ctx context.Context, to State, lastError string) error {
 	j, err := c.store.Find(ctx, c.job.ID)
 	switch {
 	case errors.Is(err, ErrNoSuchJob):
 		return ErrLost
 	case err != nil:
 		return err
-	case j.State == to && j.Claim == c.job.Claim:
+	case j.State == to && j.Claim == c.job.Claim && j.LastError == lastError:
 		return nil
 	case j.State == Running && j.Claim == c.job.Claim:
 		return fmt.Errorf("job %s: a write of its result was refused: such writes have no conditions", j.ID)

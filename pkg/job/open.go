@@ -181,6 +181,9 @@ func (s *Store) openRefused(ctx context.Context, r Request, refused error) (Job,
 	} else if !errors.Is(err, ErrNoSuchJob) {
 		return Job{}, false, err
 	}
+	if neverAccepted(refused) {
+		return Job{}, false, refused // a write of the kind: reading again would not help
+	}
 	by, ok := refusedAt(refused, 0)
 	if !ok {
 		return Job{}, false, errMoved // the period, or the record of the request

@@ -97,15 +97,16 @@ func TestMessagesReadBack(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"v":1,"job":"a","segment":3}`, `{"v":1,"job":"a","subject":"b"}`, `{"v":1}`, "null", "[]", `{"v":1,"job":"a","segment":3,"Segment":4,"SUBJECT":"x"}`} {
+	for _, s := range []string{`{"v":1,"job":"a","segment":3}`, `{"v":1,"job":"a","subject":"b"}`, `{"v":1,"job":"a"}`, `{"v":1,"job":"a","segment":null}`, `{"v":1}`, "null", "[]", `{"v":1,"job":"a","segment":3,"Segment":4,"SUBJECT":"x"}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		s, err := queue.DecodeSegment(body)
 		u, err2 := queue.DecodeSubject(body)
+		o, err3 := queue.DecodeSingle(body)
 		switch {
-		case err == nil && err2 == nil:
-			t.Fatalf("%q is a segment and a subject", body)
+		case err == nil && err2 == nil, err == nil && err3 == nil, err2 == nil && err3 == nil:
+			t.Fatalf("%q is of two sorts: segment %v, subject %v, single %v", body, err, err2, err3)
 		case err == nil:
 			if again, err := queue.DecodeSegment(s.Encode()); err != nil || again != s || s.Segment < 0 || s.Job == "" {
 				t.Fatalf("%q: %+v reads back as %+v (%v)", body, s, again, err)
@@ -114,8 +115,12 @@ func FuzzDecode(f *testing.F) {
 			if again, err := queue.DecodeSubject(u.Encode()); err != nil || again != u || u.Subject == "" || u.Job == "" || !utf8.ValidString(u.Subject) {
 				t.Fatalf("%q: %+v reads back as %+v (%v)", body, u, again, err)
 			}
+		case err3 == nil:
+			if again, err := queue.DecodeSingle(o.Encode()); err != nil || again != o || o.Job == "" || !utf8.ValidString(o.Job) {
+				t.Fatalf("%q: %+v reads back as %+v (%v)", body, o, again, err)
+			}
 		}
-		for _, e := range []error{err, err2} {
+		for _, e := range []error{err, err2, err3} {
 			if e != nil && !errors.Is(e, queue.ErrNotOurs) {
 				t.Fatalf("%q: %v is not ErrNotOurs", body, e)
 			}

@@ -8,7 +8,7 @@ import (
 	"hanbeon/pkg/reaper"
 )
 
-// The table is the specification of the reaper. Times are how long ago something happened; a job has 2 segments and a total of 10 unless said otherwise.
+// The table is the specification of the reaper. Times are how long ago something happened; a bulk job has 2 segments and a total of 10 unless said otherwise, a single job 3 attempts.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2024, 4, 1, 12, 0, 0, 0, time.UTC)
@@ -36,6 +36,20 @@ func TestDecide(t *testing.T) {
 		s := running(0, 1, 0, 0)
 		s.Job.State, s.Job.Ending = state, job.Cancelled
 		return s
+	}
+	// waits is a single job that waits for its first attempt since it was opened, or for a later one since its pause was over; works is one with a lease until so long from now.
+	waits := func(attempt int, since time.Duration, resends int, resent time.Duration) reaper.Snapshot {
+		j := job.Job{State: job.Pending, MaxAttempts: 3, Attempt: attempt, CreatedAt: ago(since), Resends: resends}
+		if attempt > 0 {
+			j.CreatedAt, j.NotBefore, j.StartedAt, j.LeaseUntil = ago(since+24*time.Hour), ago(since), ago(since+time.Hour), ago(since+time.Hour)
+		}
+		if resends > 0 {
+			j.ResentAt = ago(resent)
+		}
+		return reaper.Snapshot{Job: j}
+	}
+	works := func(attempt int, left time.Duration) reaper.Snapshot {
+		return reaper.Snapshot{Job: job.Job{State: job.Running, MaxAttempts: 3, Attempt: attempt, CreatedAt: ago(30 * 24 * time.Hour), StartedAt: ago(29 * 24 * time.Hour), LeaseUntil: ago(-left)}}
 	}
 	with := func(s reaper.Snapshot, f func(*reaper.Snapshot)) reaper.Snapshot {
 		f(&s)
@@ -103,6 +117,49 @@ func TestDecide(t *testing.T) {
 		{"subjects sent again three times, quiet for longer", running(8*stalled+m+moment, 2, 9, 3), reaper.Exhaust},
 		{"settling as exhausted has begun and did not get through", running(0, 2, 9, 4), reaper.Exhaust},
 		{"a worker settled one a moment ago", with(running(9*stalled, 2, 9, 3), func(s *reaper.Snapshot) { s.Tally.TouchedAt = ago(0) }), reaper.Leave},
+
+		// A single job that runs: its lease tells whether it lives, never how long it takes. JOB-05
+		{"claimed just now", works(1, job.Lease), reaper.Leave},
+		{"works for a month, its lease moves", works(1, time.Second), reaper.Leave},
+		{"its lease ends now", works(1, 0), reaper.Leave},
+		{"its lease has run out by a clock that is ahead", works(1, -m), reaper.Leave},
+		{"its lease has run out", works(1, -m-moment), reaper.Requeue},
+		{"... long ago", works(2, -30*24*time.Hour), reaper.Requeue},
+		{"in its last attempt its lease has run out by a clock that is ahead", works(3, -m), reaper.Leave},
+		{"in its last attempt its lease has run out", works(3, -m-moment), reaper.FailOrphan},
+		{"in an attempt beyond the last", works(4, -m-moment), reaper.FailOrphan},
+		{"in its only attempt", with(works(1, -m-moment), func(s *reaper.Snapshot) { s.Job.MaxAttempts = 1 }), reaper.FailOrphan},
+		{"its message was sent again often, and it works", with(works(1, time.Second), func(s *reaper.Snapshot) { s.Job.Resends, s.Job.ResentAt = 9, ago(time.Hour) }), reaper.Leave},
+
+		// A single job that waits: its message may never have been sent, or be lost. The pauses double; a backlog of hours is no death. JOB-03
+		{"asked for just now", waits(0, 0, 0, 0), reaper.Leave},
+		{"asked for two minutes ago by a clock that is ahead", waits(0, reaper.Unsent+m, 0, 0), reaper.Leave},
+		{"asked for two minutes ago", waits(0, reaper.Unsent+m+moment, 0, 0), reaper.SendMessage},
+		{"its message was sent again a moment ago", waits(0, time.Hour, 1, 0), reaper.Leave},
+		{"its message was sent again once, four minutes ago", waits(0, time.Hour, 1, 2*reaper.Unsent+m), reaper.Leave},
+		{"its message was sent again once, and more than four minutes ago", waits(0, time.Hour, 1, 2*reaper.Unsent+m+moment), reaper.SendMessage},
+		{"its message was sent again five times, an hour ago", waits(0, 5*time.Hour, 5, time.Hour), reaper.Leave},
+		{"its message was sent again five times, and more than an hour ago", waits(0, 5*time.Hour, 5, 32*reaper.Unsent+m+moment), reaper.SendMessage},
+		{"sent again more often than hours have pauses", waits(0, 5*time.Hour, 1000, time.Hour), reaper.Leave},
+		{"waits for six hours by a clock that is ahead", waits(0, reaper.NeverStarted+m, 9, 0), reaper.Leave},
+		{"waits for more than six hours", waits(0, reaper.NeverStarted+m+moment, 9, 0), reaper.FailUnsent},
+		{"asked for in the future", waits(0, -time.Hour, 0, 0), reaper.Leave},
+
+		// ... or waits for its next attempt: time counts from the end of the pause.
+		{"in its pause", waits(1, -10*time.Minute, 0, 0), reaper.Leave},
+		{"its pause is over now", waits(1, 0, 0, 0), reaper.Leave},
+		{"its pause is over for two minutes by a clock that is ahead", waits(1, reaper.Unsent+m, 0, 0), reaper.Leave},
+		{"its pause is over for two minutes", waits(1, reaper.Unsent+m+moment, 0, 0), reaper.SendMessage},
+		{"its pause is over, and it was sent again before", with(waits(2, reaper.Unsent+m, 0, 0), func(s *reaper.Snapshot) { s.Job.ResentAt = ago(24 * time.Hour) }), reaper.Leave},
+		{"its pause is over for long, and it was sent again twice", waits(2, time.Hour, 2, 4*reaper.Unsent+m), reaper.Leave},
+		{"its pause is over for long, and it was sent again twice and long ago", waits(2, time.Hour, 2, 4*reaper.Unsent+m+moment), reaper.SendMessage},
+		{"waits for its next attempt for six hours", waits(1, reaper.NeverStarted+m, 9, 0), reaper.Leave},
+		{"waits for its next attempt for more", waits(1, reaper.NeverStarted+m+moment, 9, 0), reaper.FailOrphan},
+
+		// The slot's single job is over.
+		{"a slot of a single job that is COMPLETED", with(works(1, time.Hour), func(s *reaper.Snapshot) { s.Job.State = job.Completed }), reaper.FreeSlot},
+		{"a slot of a single job that is FAILED", with(works(3, -time.Hour), func(s *reaper.Snapshot) { s.Job.State = job.Failed }), reaper.FreeSlot},
+		{"a slot of a single job that is CANCELLED", with(waits(0, 7*time.Hour, 0, 0), func(s *reaper.Snapshot) { s.Job.State = job.Cancelled }), reaper.FreeSlot},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -171,19 +171,19 @@ func again(ctx context.Context, call func() error) (err error) {
 	return err
 }
 
-// call makes the outside call under a lease that is renewed beside it. The renewal ends before call returns. The call's context ends when the claim is lost, with job.ErrLost as its cause, and soon enough before the function
-// is cut off.
+// call makes the outside call under a lease that is renewed beside it. The renewal ends before call returns, cut short if it is under way: the time that is left belongs to the result.
+// The call's context ends when the claim is lost, with job.ErrLost as its cause, and soon enough before the function is cut off.
 func (w *Single) call(ctx context.Context, log *slog.Logger, c *job.Claim) (effects []once.Effect, err error) {
 	held, lose := context.WithCancelCause(ctx)
-	renewal := make(chan struct{})
-	done := make(chan struct{})
+	renewing, stop := context.WithCancel(held)
+	ended := make(chan struct{})
 	go func() {
-		defer close(renewal)
-		w.renew(held, log, c, done, lose)
+		defer close(ended)
+		w.renew(renewing, log, c, lose)
 	}()
 	defer func() {
-		close(done)
-		<-renewal
+		stop()
+		<-ended
 		if cause := context.Cause(held); errors.Is(cause, job.ErrLost) {
 			effects, err = nil, cause
 		}
@@ -199,15 +199,12 @@ func (w *Single) result(ctx context.Context, j job.Job) (effects []once.Effect, 
 	return w.kind.Result(ctx, j)
 }
 
-// renew moves the lease until done, and calls lose when a renewal is refused or the lease has run out by the clock of this worker.
-func (w *Single) renew(ctx context.Context, log *slog.Logger, c *job.Claim, done <-chan struct{}, lose context.CancelCauseFunc) {
+// renew moves the lease until ctx ends, and calls lose when a renewal is refused or the lease has run out by the clock of this worker.
+func (w *Single) renew(ctx context.Context, log *slog.Logger, c *job.Claim, lose context.CancelCauseFunc) {
 	until := c.Job().LeaseUntil
 	for pause := job.Renewal; ; {
 		timer := time.NewTimer(min(pause, max(0, until.Sub(w.env.Now()))))
 		select {
-		case <-done:
-			timer.Stop()
-			return
 		case <-ctx.Done():
 			timer.Stop()
 			return
@@ -226,6 +223,8 @@ func (w *Single) renew(ctx context.Context, log *slog.Logger, c *job.Claim, done
 			until, pause = next, job.Renewal
 		case errors.Is(err, job.ErrLost):
 			lose(err)
+			return
+		case ctx.Err() != nil:
 			return
 		default:
 			log.WarnContext(ctx, "lease not renewed, trying again", "until", until, "error", err)
