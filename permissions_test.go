@@ -179,8 +179,17 @@ func (b *boxes) peek(from queue.Name) events.SQSEvent {
 	return e
 }
 
-// everythingFunctionsDo is a year in short: a month fired, granted and run again; one whose messages get lost until the reaper gives up, and the run that takes its failures over; one that was never fired.
-func everythingFunctionsDo(t *testing.T) map[string]map[string]bool {
+// office is what the functions of one test share: a store, a queue and a clock. It keeps what each of them did.
+type office struct {
+	*testing.T
+	zone *time.Location
+	db   store.Store
+	box  *boxes
+	now  time.Time
+	did  map[string]map[string]bool
+}
+
+func newOffice(t *testing.T, now time.Time) *office {
 	t.Helper()
 	zone, err := time.LoadLocation("Asia/Seoul")
 	if err != nil {
@@ -191,84 +200,90 @@ func everythingFunctionsDo(t *testing.T) map[string]map[string]bool {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
+	return &office{T: t, zone: zone, db: db, box: &boxes{bodies: map[queue.Name][]string{}}, now: now, did: map[string]map[string]bool{}}
+}
+
+// env is the office as a function sees it.
+func (o *office) env(function string) job.Env {
+	n := &notes{done: map[string]bool{}}
+	o.did[function] = n.done
+	return job.Env{
+		Store: notedStore{o.db, n}, Queue: notedQueue{o.box, n}, Now: func() time.Time { return o.now },
+		Log: slog.New(slog.DiscardHandler), Metric: func(once.Kind, string, float64) {},
+	}
+}
+
+func (o *office) must(err error) {
+	o.Helper()
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+// everythingFunctionsDo is a year in short: a month fired, granted and run again; one whose messages get lost until the reaper gives up, and the run that takes its failures over; one that was never fired.
+func everythingFunctionsDo(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	o := newOffice(t, time.Date(2024, 3, 31, 15, 30, 10, 0, time.UTC))
 	joined := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	members := []catalog.Member{}
 	for n := range 40 {
 		members = append(members, catalog.Member{ID: fmt.Sprintf("member-%d", n), Status: catalog.Active, JoinedAt: joined})
 	}
-	if _, err := catalog.New(db).PutMembers(t.Context(), members); err != nil {
-		t.Fatal(err)
-	}
+	_, err := catalog.New(o.db).PutMembers(t.Context(), members)
+	o.must(err)
 
-	now := time.Date(2024, 3, 31, 15, 30, 10, 0, time.UTC)
-	box := &boxes{bodies: map[queue.Name][]string{}}
-	did := map[string]map[string]bool{}
-	env := func(function string) job.Env {
-		n := &notes{done: map[string]bool{}}
-		did[function] = n.done
-		return job.Env{
-			Store: notedStore{db, n}, Queue: notedQueue{box, n}, Now: func() time.Time { return now },
-			Log: slog.New(slog.DiscardHandler), Metric: func(once.Kind, string, float64) {},
-		}
-	}
 	calendar := job.Calendar{Start: "2024-04", AutoOpen: true, Inputs: map[once.Kind]json.RawMessage{monthlypoint.Name: json.RawMessage(`{"amount":100}`)}}
-	of := func(e job.Env) []job.Kind { return kinds.All(e.Store, zone) }
-	onDispatcher, onFanout, onWorker, onReaper := env("dispatcher"), env("fanout"), env("monthly-point"), env("reaper")
+	of := func(e job.Env) []job.Kind { return kinds.All(e.Store, o.zone) }
+	onDispatcher, onFanout, onWorker, onReaper := o.env("dispatcher"), o.env("fanout"), o.env("monthly-point"), o.env("reaper")
 	dispatcher := dispatch.NewDispatcher(onDispatcher, of(onDispatcher)...)
 	fanout := dispatch.NewFanout(onFanout, of(onFanout)...)
-	work := worker.NewBulk(onWorker, monthlypoint.New(onWorker.Store, zone))
+	work := worker.NewBulk(onWorker, monthlypoint.New(onWorker.Store, o.zone))
 	reap := reaper.New(onReaper, calendar, of(onReaper)...)
-	operator := env("operator")
+	operator := o.env("operator")
 	byHand := dispatch.NewDispatcher(operator, of(operator)...)
-	jobs := job.NewStore(db, operator.Now)
+	jobs := job.NewStore(o.db, operator.Now)
 
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	sample := func(name string) []byte { return []byte(read(t, filepath.Join("events", name+".json"))) }
 	spread := func() {
 		t.Helper()
-		for _, r := range box.take(queue.Segments).Records {
+		for _, r := range o.box.take(queue.Segments).Records {
 			_, err := fanout.Handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{r}})
-			must(err)
+			o.must(err)
 		}
 	}
 	grant := func() {
 		t.Helper()
-		_, err := work.Handle(t.Context(), box.take(queue.Name(monthlypoint.Name)))
-		must(err)
+		_, err := work.Handle(t.Context(), o.box.take(queue.Name(monthlypoint.Name)))
+		o.must(err)
 	}
 	again := func() {
 		t.Helper()
 		_, err := byHand.Run(t.Context(), dispatch.Run{Kind: monthlypoint.Name, Period: "2024-04", Input: json.RawMessage(`{"amount":100}`), RequestedBy: "operator"})
-		must(err)
-		now = now.Add(time.Second)
+		o.must(err)
+		o.now = o.now.Add(time.Second)
 	}
 	settle := func() { // the reaper, every five minutes, until nothing is active; whatever it sends is lost
 		t.Helper()
 		for range 200 {
-			now = now.Add(5 * time.Minute)
-			must(reap.Handle(t.Context()))
-			box.take(queue.Name(monthlypoint.Name))
+			o.now = o.now.Add(5 * time.Minute)
+			o.must(reap.Handle(t.Context()))
+			o.box.take(queue.Name(monthlypoint.Name))
 			if active, err := jobs.Slots(t.Context()); err != nil || len(active) == 0 {
-				must(err)
+				o.must(err)
 				return
 			}
 		}
 		t.Fatal("a job is still active")
 	}
 
-	must(dispatcher.Handle(t.Context(), sample("dispatcher")))
-	must(dispatcher.Handle(t.Context(), sample("dispatcher")))
+	o.must(dispatcher.Handle(t.Context(), sample("dispatcher")))
+	o.must(dispatcher.Handle(t.Context(), sample("dispatcher")))
 	spread()
-	box.take(queue.Name(monthlypoint.Name)) // lost
-	settle()                                // everybody failed
+	o.box.take(queue.Name(monthlypoint.Name)) // lost
+	settle()                                  // everybody failed
 	again()
 	spread()
-	box.take(queue.Name(monthlypoint.Name)) // lost again: failed entries that have failed before
+	o.box.take(queue.Name(monthlypoint.Name)) // lost again: failed entries that have failed before
 	settle()
 	again()
 	spread()
@@ -278,25 +293,25 @@ func everythingFunctionsDo(t *testing.T) map[string]map[string]bool {
 			Entries int64 `json:"entries"`
 		}{n, 0})
 	}
-	must(db.Transact(t.Context(), balance(math.MaxInt64))) // a grant would leave the range of 64 bits
-	late := box.peek(queue.Name(monthlypoint.Name))
+	o.must(o.db.Transact(t.Context(), balance(math.MaxInt64))) // a grant would leave the range of 64 bits
+	late := o.box.peek(queue.Name(monthlypoint.Name))
 	grant() // takes over; member-0 fails as invalid; closes
-	must(db.Transact(t.Context(), balance(0)))
+	o.must(o.db.Transact(t.Context(), balance(0)))
 	_, err = work.Handle(t.Context(), late) // the job is over
-	must(err)
+	o.must(err)
 	again()
 	spread()
 	grant()
 	again()
 	spread() // everybody has it: the fan-out closes
-	now = time.Date(2024, 4, 30, 16, 0, 0, 0, time.UTC)
-	must(reap.Handle(t.Context())) // May was never fired
+	o.now = time.Date(2024, 4, 30, 16, 0, 0, 0, time.UTC)
+	o.must(reap.Handle(t.Context())) // May was never fired
 	spread()
 	grant()
 	if active, err := jobs.Slots(t.Context()); err != nil || len(active) > 0 {
 		t.Fatalf("still active: %v, %v", active, err)
 	}
-	return did
+	return o.did
 }
 
 // The samples are events as AWS sends them, and what a function makes of them is no surprise: the firing opens its job, messages of a job that is not there are acknowledged.
@@ -320,29 +335,17 @@ func TestSampleEvents(t *testing.T) {
 		t.Errorf("samples and functions (-got +want):\n%s", diff)
 	}
 
-	zone, err := time.LoadLocation("Asia/Seoul")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "data"), bolt.Options{NoSync: true, Ledgers: []store.Table{monthlypoint.Table}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	n := &notes{done: map[string]bool{}}
-	env := job.Env{
-		Store: db, Queue: notedQueue{&boxes{bodies: map[queue.Name][]string{}}, n}, Now: func() time.Time { return time.Date(2024, 3, 31, 15, 30, 10, 0, time.UTC) },
-		Log: slog.New(slog.DiscardHandler), Metric: func(once.Kind, string, float64) {},
-	}
-	all := kinds.All(db, zone)
+	o := newOffice(t, time.Date(2024, 3, 31, 15, 30, 10, 0, time.UTC))
+	env := o.env("any")
+	all := kinds.All(o.db, o.zone)
 	answers := map[string]string{}
 	for name, handler := range map[string]lambda.Handler{
 		"dispatcher":    lambda.NewHandler(dispatch.NewDispatcher(env, all...).Handle),
 		"fanout":        lambda.NewHandler(dispatch.NewFanout(env, all...).Handle),
-		"monthly-point": lambda.NewHandler(worker.NewBulk(env, monthlypoint.New(db, zone)).Handle),
+		"monthly-point": lambda.NewHandler(worker.NewBulk(env, monthlypoint.New(o.db, o.zone)).Handle),
 		"reaper":        lambda.NewHandler(reaper.New(env, job.Calendar{Start: "2024-04"}, all...).Handle),
-		"til":           lambda.NewHandler(worker.NewSingle(env, til.New(db, zone, nil)).Handle),
-		"api":           lambda.NewHandler(gateway.New(api.New(env, zone), env.Log).Handle),
+		"til":           lambda.NewHandler(worker.NewSingle(env, til.New(o.db, o.zone, nil)).Handle),
+		"api":           lambda.NewHandler(gateway.New(api.New(env, o.zone), env.Log).Handle),
 	} {
 		answer, err := handler.Invoke(t.Context(), []byte(read(t, filepath.Join("events", name+".json"))))
 		if err != nil {
@@ -361,7 +364,7 @@ func TestSampleEvents(t *testing.T) {
 	if diff := cmp.Diff(answers, map[string]string{"dispatcher": "null", "fanout": `{"batchItemFailures":[]}`, "monthly-point": `{"batchItemFailures":[]}`, "reaper": "null", "til": `{"batchItemFailures":[]}`}); diff != "" {
 		t.Errorf("answers (-got +want):\n%s", diff)
 	}
-	if !n.done["sqs:SendMessage segments"] {
-		t.Errorf("the firing opened nothing: %v", slices.Collect(maps.Keys(n.done)))
+	if !o.did["any"]["sqs:SendMessage segments"] {
+		t.Errorf("the firing opened nothing: %v", slices.Collect(maps.Keys(o.did["any"])))
 	}
 }

@@ -3,10 +3,8 @@ package hanbeon_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,25 +13,18 @@ import (
 	"hanbeon/pkg/ai/aistub"
 	"hanbeon/pkg/api"
 	"hanbeon/pkg/api/request"
-	"hanbeon/pkg/bolt"
 	"hanbeon/pkg/dispatch"
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/kinds"
-	"hanbeon/pkg/kinds/monthlypoint"
 	"hanbeon/pkg/kinds/til"
-	"hanbeon/pkg/once"
 	"hanbeon/pkg/queue"
 	"hanbeon/pkg/reaper"
-	"hanbeon/pkg/store"
 	"hanbeon/pkg/worker"
 )
 
-// office is what the API, the til worker and the reaper share, with what each of them did.
-type office struct {
-	*testing.T
-	did  map[string]map[string]bool
-	box  *boxes
-	now  time.Time
+// apiOffice is an office with an API that can be asked.
+type apiOffice struct {
+	*office
 	http http.Handler
 }
 
@@ -41,55 +32,30 @@ type office struct {
 // that are lost; a month that is asked for and cancelled.
 func everythingAroundRequests(t *testing.T) map[string]map[string]bool {
 	t.Helper()
-	zone, err := time.LoadLocation("Asia/Seoul")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "data"), bolt.Options{NoSync: true, Ledgers: []store.Table{monthlypoint.Table}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	o := &office{T: t, did: map[string]map[string]bool{}, box: &boxes{bodies: map[queue.Name][]string{}}, now: time.Date(2024, 4, 15, 6, 0, 0, 0, time.UTC)}
-	env := func(function string) job.Env {
-		n := &notes{done: map[string]bool{}}
-		o.did[function] = n.done
-		return job.Env{
-			Store: notedStore{db, n}, Queue: notedQueue{o.box, n}, Now: func() time.Time { return o.now },
-			Log: slog.New(slog.DiscardHandler), Metric: func(once.Kind, string, float64) {},
-		}
-	}
+	o := &apiOffice{office: newOffice(t, time.Date(2024, 4, 15, 6, 0, 0, 0, time.UTC))}
 	stub := aistub.New(aistub.Behaviour{})
 	server := httptest.NewServer(stub)
 	t.Cleanup(server.Close)
 	model, err := ai.New(ai.Config{BaseURL: server.URL + "/v1", Model: "stub", Now: func() time.Time { return o.now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.http = api.New(env("api"), zone)
-	onTil, onReaper, onFanout := env("til"), env("reaper"), env("fanout")
-	work := worker.NewSingle(onTil, til.New(onTil.Store, zone, model))
-	reap := reaper.New(onReaper, job.Calendar{Start: "2099-01"}, kinds.All(onReaper.Store, zone)...)
-	fanout := dispatch.NewFanout(onFanout, kinds.All(onFanout.Store, zone)...)
-	jobs := job.NewStore(db, func() time.Time { return o.now })
+	o.must(err)
+	o.http = api.New(o.env("api"), o.zone)
+	onTil, onReaper, onFanout := o.env("til"), o.env("reaper"), o.env("fanout")
+	work := worker.NewSingle(onTil, til.New(onTil.Store, o.zone, model))
+	reap := reaper.New(onReaper, job.Calendar{Start: "2099-01"}, kinds.All(onReaper.Store, o.zone)...)
+	fanout := dispatch.NewFanout(onFanout, kinds.All(onFanout.Store, o.zone)...)
+	jobs := job.NewStore(o.db, func() time.Time { return o.now })
 
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	deliver := func() {
 		t.Helper()
 		_, err := work.Handle(t.Context(), o.box.take(queue.Name(til.Name)))
-		must(err)
+		o.must(err)
 	}
 	lost := func() { o.box.take(queue.Name(til.Name)) }
 	reapFor := func(d time.Duration) {
 		t.Helper()
 		for end := o.now.Add(d); o.now.Before(end); {
 			o.now = o.now.Add(5 * time.Minute)
-			must(reap.Handle(t.Context()))
+			o.must(reap.Handle(t.Context()))
 		}
 	}
 	ask := func(member string) string { return o.post("/v1/til-generations", asked(member), "", 202) }
@@ -158,7 +124,7 @@ func everythingAroundRequests(t *testing.T) map[string]map[string]bool {
 	never := ask("member-6")
 	lost()
 	for j, err := jobs.Find(t.Context(), never); j.State.Active(); j, err = jobs.Find(t.Context(), never) {
-		must(err)
+		o.must(err)
 		reapFor(time.Hour)
 		lost()
 	}
@@ -168,9 +134,9 @@ func everythingAroundRequests(t *testing.T) map[string]map[string]bool {
 	lost()
 	for range job.Attempts { // workers that die with the claim in hand
 		j, err := jobs.Find(t.Context(), dead)
-		must(err)
+		o.must(err)
 		_, err = jobs.Claim(t.Context(), j)
-		must(err)
+		o.must(err)
 		reapFor(10 * time.Minute)
 	}
 	state(dead, job.Failed)
@@ -179,7 +145,7 @@ func everythingAroundRequests(t *testing.T) map[string]map[string]bool {
 	o.post("/v1/monthly-points", `{"period":"2024-04","amount":100}`, "", 409)
 	o.post("/v1/monthly-points", `{"period":"2024-04","amount":200}`, "", 409)
 	_, err = fanout.Handle(t.Context(), o.box.take(queue.Segments))
-	must(err)
+	o.must(err)
 	o.get("/v1/jobs/"+month, 200)
 	o.get("/v1/jobs/"+month+"/failures", 200)
 	o.post("/v1/jobs/"+month+"/cancel", "", "", 200)
@@ -194,7 +160,7 @@ func everythingAroundRequests(t *testing.T) map[string]map[string]bool {
 func asked(member string) string { return `{"memberId":"` + member + `","date":"2024-04-15"}` }
 
 // post returns the id in the answer, if there is one.
-func (o *office) post(path, body, key string, want int) string {
+func (o *apiOffice) post(path, body, key string, want int) string {
 	o.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	if body != "" {
@@ -206,12 +172,12 @@ func (o *office) post(path, body, key string, want int) string {
 	return o.serve(r, want)
 }
 
-func (o *office) get(path string, want int) {
+func (o *apiOffice) get(path string, want int) {
 	o.Helper()
 	o.serve(httptest.NewRequest(http.MethodGet, path, nil), want)
 }
 
-func (o *office) serve(r *http.Request, want int) string {
+func (o *apiOffice) serve(r *http.Request, want int) string {
 	o.Helper()
 	w := httptest.NewRecorder()
 	o.http.ServeHTTP(w, r.WithContext(request.With(r.Context(), request.Caller{ARN: "arn:aws:iam::123456789012:user/test", Account: "123456789012"}, "r-1")))

@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"hanbeon/pkg/jsonobject"
 )
 
 // putMembers is the body of POST /v1/members.
@@ -81,11 +83,11 @@ func read(text json.RawMessage, v any) *FieldError {
 	if text[0] != '{' {
 		return &FieldError{"item", "want a JSON object"}
 	}
-	members, err := membersOf(text)
+	fields, err := jsonobject.Split(text)
 	if err != nil {
 		return &FieldError{"item", err.Error()}
 	}
-	if wrong := fill(members, reflect.ValueOf(v).Elem()); len(wrong) > 0 {
+	if wrong := fill(fields, reflect.ValueOf(v).Elem()); len(wrong) > 0 {
 		return &wrong[0]
 	}
 	return nil

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"hanbeon/pkg/jsonobject"
 )
 
 // decode reads the body into a flat struct of text, int64 and bool fields. encoding/json alone would take a field in other case, the last of two,
@@ -44,17 +45,17 @@ func listOf(contentType string, body []byte, name string) ([]json.RawMessage, er
 	found := false
 	for _, f := range fields {
 		switch {
-		case f.name != name:
-			wrong = append(wrong, unknownField(f.name))
+		case f.Name != name:
+			wrong = append(wrong, unknownField(f.Name))
 		case found:
 			wrong = append(wrong, FieldError{name, "occurs twice"})
 		default:
 			var message string
-			if items, message = itemsOf(f.value); message != "" {
+			if items, message = itemsOf(f.Value); message != "" {
 				wrong = append(wrong, FieldError{name, message})
 			}
 		}
-		found = found || f.name == name
+		found = found || f.Name == name
 	}
 	if !found {
 		wrong = append(wrong, FieldError{name, "is missing"})
@@ -84,15 +85,12 @@ func itemsOf(list json.RawMessage) (items []json.RawMessage, wrong string) {
 	return items, ""
 }
 
-func objectOf(contentType string, body []byte) ([]member, error) {
+func objectOf(contentType string, body []byte) ([]jsonobject.Field, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if charset := params["charset"]; err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return nil, problem(http.StatusUnsupportedMediaType, "", FieldError{"Content-Type", "want application/json, in UTF-8"})
 	}
-	if !utf8.Valid(body) {
-		return nil, badBody("is not valid UTF-8")
-	}
-	fields, err := membersOf(body)
+	fields, err := jsonobject.Split(body)
 	if err != nil {
 		return nil, badBody(err.Error())
 	}
@@ -103,56 +101,15 @@ func badBody(message string) *Error {
 	return problem(http.StatusBadRequest, "", FieldError{"body", message})
 }
 
-// member is one name and value of a JSON object.
-type member struct {
-	name  string
-	value json.RawMessage // without white space around it
-}
-
-// maxFields is far more than any object of the API has.
-const maxFields = 50
-
-// membersOf splits a JSON text that is one object, nothing around it. Errors quote nothing of it.
-func membersOf(text []byte) ([]member, error) {
-	var whole json.RawMessage // it is one text, with nothing behind it: what follows needs not look
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(text, &whole); errors.As(err, &syntax) {
-		return nil, fmt.Errorf("is not JSON: byte %d is wrong, or the last", syntax.Offset)
-	} else if err != nil {
-		return nil, errors.New("is not JSON")
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("want a JSON object")
-	}
-	var out []member
-	for dec.More() {
-		if len(out) == maxFields {
-			return nil, fmt.Errorf("has more than %d fields", maxFields)
-		}
-		var m member
-		name, err := dec.Token()
-		if err == nil {
-			m.name, _ = name.(string)
-			err = dec.Decode(&m.value)
-		}
-		if err != nil {
-			return nil, errors.New("is not JSON")
-		}
-		out = append(out, m)
-	}
-	return out, nil
-}
-
 // fill sets the fields of a struct by their json tags and says what is wrong.
-func fill(members []member, v reflect.Value) (wrong []FieldError) {
+func fill(fields []jsonobject.Field, v reflect.Value) (wrong []FieldError) {
 	times := map[string]int{}
 	given := map[string]json.RawMessage{}
-	for _, m := range members {
-		if times[m.name]++; times[m.name] == 2 {
-			wrong = append(wrong, FieldError{short(m.name), "occurs twice"})
+	for _, f := range fields {
+		if times[f.Name]++; times[f.Name] == 2 {
+			wrong = append(wrong, FieldError{short(f.Name), "occurs twice"})
 		}
-		given[m.name] = m.value
+		given[f.Name] = f.Value
 	}
 	for i := range v.NumField() {
 		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
@@ -172,10 +129,10 @@ func fill(members []member, v reflect.Value) (wrong []FieldError) {
 			wrong = append(wrong, FieldError{name, message})
 		}
 	}
-	for _, m := range members { // in the order of the text
-		if _, left := given[m.name]; left {
-			delete(given, m.name)
-			wrong = append(wrong, unknownField(m.name))
+	for _, f := range fields { // in the order of the text
+		if _, left := given[f.Name]; left {
+			delete(given, f.Name)
+			wrong = append(wrong, unknownField(f.Name))
 		}
 	}
 	return wrong

@@ -25,19 +25,25 @@ func readAll(t testing.TB, r io.Reader) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for {
+	return rendered(t, func() (int64, string, string, error) {
 		row, err := m.Next()
-		if err == io.EOF {
+		return row.Line, row.Member.ID, row.Bad, err
+	})
+}
+
+func rendered(t testing.TB, next func() (line int64, id, bad string, err error)) (got []string) {
+	t.Helper()
+	for {
+		line, id, bad, err := next()
+		switch {
+		case err == io.EOF:
 			return got
-		}
-		if err != nil {
+		case err != nil:
 			t.Fatal(err)
-		}
-		if row.Bad != "" {
-			got = append(got, fmt.Sprintf("%d! %s", row.Line, row.Bad))
-		} else {
-			got = append(got, fmt.Sprintf("%d %s", row.Line, row.Member.ID))
+		case bad != "":
+			got = append(got, fmt.Sprintf("%d! %s", line, bad))
+		default:
+			got = append(got, fmt.Sprintf("%d %s", line, id))
 		}
 	}
 }

@@ -38,5 +38,6 @@
 //	date      a real day from 2000 on
 //	text      1 byte to 64 KB of UTF-8; no control characters but line breaks and tabs
 //
-// Bad rows, repeated ids and a second import are treated as in the file of members. A reason never quotes the text of a note.
+// A row that breaks a rule is reported as in the file of members; its reason never quotes the text of a note. Whether the
+// member is stored, and what becomes of a repeated id, is for who puts the notes (PutNotes).
 package catalog

@@ -28,11 +28,8 @@ type BadRow struct {
 	Reason string `json:"reason"`
 }
 
-// How many rows are in memory at once: ten full transactions, and of long ones no more than fills one.
-const (
-	chunkRows  = 10 * store.MaxWrites
-	chunkBytes = store.MaxTransaction
-)
+// chunkRows is how many rows are in memory at once: ten full transactions.
+const chunkRows = 10 * store.MaxWrites
 
 // Import stores the members of a file and reports each bad row, in the order of lines, to bad as it is found. progress is told how many rows are
 // done, after every thousand and at the end. Both may be nil, and are called from the calling goroutine.
@@ -45,36 +42,12 @@ const (
 // with a chance of 3 in 10^8 for 1,000,000 rows; then the later row, unless equal to what is stored, is reported as a duplicate, and the next import
 // takes it.
 func Import(ctx context.Context, c *Catalog, r *MemberReader, progress func(rows int64), bad func(BadRow)) (Report, error) {
-	next := func() (row[Member], error) {
-		m, err := r.Next()
-		return row[Member]{m.Line, m.Member, m.Bad, 0}, err
-	}
-	return importRows(ctx, c.store, next, c.PutMembers, progress, bad)
-}
-
-// row is one row of any file.
-type row[T any] struct {
-	line  int64
-	value T      // set if bad is ""
-	bad   string // why it is none
-	bytes int    // that count in a chunk; 0 where a thousand rows are few bytes
-}
-
-// labelled is an entity that can be named in the reason of a bad row.
-type labelled[C comparable] interface {
-	entity[C]
-	label() string
-}
-
-// importRows is Import for any entity. next is io.EOF at the end.
-func importRows[T labelled[C], C comparable](ctx context.Context, s store.Store, next func() (row[T], error), put func(context.Context, []T) ([]Result, error),
-	progress func(rows int64), bad func(BadRow)) (Report, error) {
-	i := importer[T, C]{store: s, put: put, seen: newHashSet(), seed: maphash.MakeSeed(), bad: bad}
+	i := importer{catalog: c, seen: newHashSet(), seed: maphash.MakeSeed(), bad: bad}
 	for {
-		r, err := next()
+		row, err := r.Next()
 		if err == nil {
-			i.chunk = append(i.chunk, r)
-			if i.bytes += r.bytes; len(i.chunk) < chunkRows && i.bytes < chunkBytes {
+			i.chunk = append(i.chunk, row)
+			if len(i.chunk) < chunkRows {
 				continue
 			}
 		}
@@ -98,54 +71,50 @@ func importRows[T labelled[C], C comparable](ctx context.Context, s store.Store,
 	}
 }
 
-type importer[T labelled[C], C comparable] struct {
-	store  store.Store
-	put    func(context.Context, []T) ([]Result, error)
-	seen   *hashSet // hashes of the keys that were stored from earlier chunks
-	seed   maphash.Seed
-	bad    func(BadRow)
-	chunk  []row[T]
-	bytes  int // of the chunk
-	report Report
+type importer struct {
+	catalog *Catalog
+	seen    *hashSet // hashes of the ids that were stored from earlier chunks
+	seed    maphash.Seed
+	bad     func(BadRow)
+	chunk   []Row
+	report  Report
 }
 
 // flush stores the rows of the chunk and counts them.
-func (i *importer[T, C]) flush(ctx context.Context) error {
+func (i *importer) flush(ctx context.Context) error {
 	if len(i.chunk) == 0 {
 		return nil
 	}
-	var fresh, repeats []T
+	var fresh, repeats []Member
 	var hashes []uint64
 	repeated := make([]bool, len(i.chunk))
 	for n, row := range i.chunk {
-		if row.bad != "" {
+		if row.Bad != "" {
 			continue
 		}
-		h := maphash.Comparable(i.seed, row.value.key())
+		h := maphash.String(i.seed, row.Member.ID)
 		if repeated[n] = i.seen.has(h); repeated[n] {
-			repeats = append(repeats, row.value)
+			repeats = append(repeats, row.Member)
 			continue
 		}
-		fresh = append(fresh, row.value)
+		fresh = append(fresh, row.Member)
 		hashes = append(hashes, h)
 	}
-	put, err := i.put(ctx, fresh) // finds duplicates within the chunk
+	put, err := i.catalog.PutMembers(ctx, fresh) // finds duplicates within the chunk
 	if err != nil {
-		return fmt.Errorf("lines %d to %d: %w", i.chunk[0].line, i.chunk[len(i.chunk)-1].line, err)
+		return fmt.Errorf("lines %d to %d: %w", i.chunk[0].Line, i.chunk[len(i.chunk)-1].Line, err)
 	}
-	compared, err := compare(ctx, i.store, repeats)
+	compared, err := i.catalog.compare(ctx, repeats)
 	if err != nil {
-		return fmt.Errorf("lines %d to %d: %w", i.chunk[0].line, i.chunk[len(i.chunk)-1].line, err)
+		return fmt.Errorf("lines %d to %d: %w", i.chunk[0].Line, i.chunk[len(i.chunk)-1].Line, err)
 	}
-	for n, h := range hashes {
-		if put[n].Err == nil { // what was refused is not there to be compared with
-			i.seen.add(h)
-		}
+	for _, h := range hashes {
+		i.seen.add(h)
 	}
 	for n, row := range i.chunk {
 		switch {
-		case row.bad != "":
-			i.refuse(row.line, row.bad)
+		case row.Bad != "":
+			i.refuse(row.Line, row.Bad)
 		case repeated[n]:
 			i.count(row, compared[0])
 			compared = compared[1:]
@@ -154,15 +123,14 @@ func (i *importer[T, C]) flush(ctx context.Context) error {
 			put = put[1:]
 		}
 	}
-	clear(i.chunk) // or a long row would stay in memory until its place is taken
-	i.chunk, i.bytes = i.chunk[:0], 0
+	i.chunk = i.chunk[:0]
 	return nil
 }
 
-func (i *importer[T, C]) count(row row[T], r Result) {
+func (i *importer) count(row Row, r Result) {
 	switch {
 	case r.Err != nil:
-		i.refuse(row.line, fmt.Sprintf("%s: %v", row.value.label(), r.Err))
+		i.refuse(row.Line, fmt.Sprintf("id %s: %v", row.Member.ID, r.Err))
 		return
 	case r.Outcome == Added:
 		i.report.Added++
@@ -174,7 +142,7 @@ func (i *importer[T, C]) count(row row[T], r Result) {
 	i.report.Rows++
 }
 
-func (i *importer[T, C]) refuse(line int64, reason string) {
+func (i *importer) refuse(line int64, reason string) {
 	b := BadRow{line, reason}
 	i.report.Rows++
 	i.report.Bad++
@@ -186,31 +154,31 @@ func (i *importer[T, C]) refuse(line int64, reason string) {
 	}
 }
 
-// compare writes nothing: a value is Unchanged if it is stored as it is, else ErrDuplicate. It is for rows whose key was stored earlier in the same
+// compare writes nothing: a member is Unchanged if it is stored as it is, else ErrDuplicate. It is for rows whose id was stored earlier in the same
 // file.
-func compare[T entity[C], C comparable](ctx context.Context, s store.Store, values []T) ([]Result, error) {
-	if len(values) == 0 {
+func (c *Catalog) compare(ctx context.Context, members []Member) ([]Result, error) {
+	if len(members) == 0 {
 		return nil, nil
 	}
-	keys := make([]store.Key, len(values))
-	for n, v := range values {
-		keys[n] = v.key()
+	keys := make([]store.Key, len(members))
+	for n, m := range members {
+		keys[n] = m.key()
 	}
-	items, err := s.Get(ctx, keys...)
+	items, err := c.store.Get(ctx, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("read what is stored from %s on: %w", keys[0], err)
 	}
-	results := make([]Result, len(values))
+	results := make([]Result, len(members))
 	for n, item := range items {
 		results[n].Err = ErrDuplicate
-		if !item.Exists() { // another key with the same hash, or removed by somebody meanwhile
+		if !item.Exists() { // another id with the same hash, or removed by somebody meanwhile
 			continue
 		}
-		var is C
-		if err := item.Decode(&is); err != nil {
+		m, err := decodeMember(item)
+		if err != nil {
 			return nil, err
 		}
-		if is == values[n].content() {
+		if m == members[n].normal() {
 			results[n] = Result{Outcome: Unchanged}
 		}
 	}

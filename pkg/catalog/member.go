@@ -97,8 +97,6 @@ func (m Member) content() memberItem {
 
 func (m Member) item() any { return m.content() }
 
-func (m Member) label() string { return "id " + m.ID }
-
 func (i memberItem) member() (Member, error) {
 	t, err := time.Parse(timeLayout, i.JoinedAt)
 	if err != nil {

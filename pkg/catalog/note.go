@@ -168,8 +168,6 @@ func (n Note) item() any {
 	return noteItem{n.ID, n.Member, n.Date, n.Text, at}
 }
 
-func (n Note) label() string { return "id " + n.ID }
-
 func decodeNote(item store.Item) (Note, error) {
 	var i noteItem
 	if err := item.Decode(&i); err != nil {

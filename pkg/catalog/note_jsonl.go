@@ -1,15 +1,13 @@
 package catalog
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"hanbeon/pkg/jsonobject"
 )
 
 // maxNoteLine is the longest line of a file of notes in bytes. The longest text is 384 KB when JSON escapes each of its bytes.
@@ -55,79 +53,27 @@ func (r *NoteReader) Next() (NoteRow, error) {
 	}
 }
 
-// ImportNotes is Import for a file of notes, except that rows are in memory only up to the size of one transaction, and an id is distinct within its
-// member and day.
-func ImportNotes(ctx context.Context, c *Catalog, r *NoteReader, progress func(rows int64), bad func(BadRow)) (Report, error) {
-	next := func() (row[Note], error) {
-		n, err := r.Next()
-		return row[Note]{n.Line, n.Note, n.Bad, len(n.Note.Text)}, err
-	}
-	return importRows(ctx, c.store, next, c.PutNotes, progress, bad)
-}
-
-// parseNote reads one line, strictly: encoding/json alone would take `ID` for id, the last of two texts, null for none, and a broken surrogate for a
-// question mark.
+// parseNote reads one line, strictly.
 func parseNote(l line) (Note, error) {
-	switch {
-	case l.long:
+	if l.long {
 		return Note{}, fmt.Errorf("is longer than %d bytes", maxNoteLine)
-	case !utf8.ValidString(l.text):
-		return Note{}, errors.New("is not valid UTF-8")
 	}
-	var whole json.RawMessage
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal([]byte(l.text), &whole); errors.As(err, &syntax) {
-		return Note{}, fmt.Errorf("is not JSON, from byte %d on", syntax.Offset)
-	} else if err != nil {
-		return Note{}, errors.New("is not JSON")
+	fields, err := jsonobject.Fields([]byte(l.text), "id", "memberId", "date", "text")
+	if err != nil {
+		return Note{}, err
 	}
 	var n Note
-	fields := map[string]*string{"id": &n.ID, "memberId": &n.Member, "date": (*string)(&n.Date), "text": &n.Text}
-	dec := json.NewDecoder(bytes.NewReader(whole))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return Note{}, errors.New("want a JSON object")
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
-			return Note{}, errors.New("is not JSON")
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{{"id", &n.ID}, {"memberId", &n.Member}, {"date", (*string)(&n.Date)}, {"text", &n.Text}} {
+		value, ok := fields[f.name]
+		if !ok {
+			return Note{}, fmt.Errorf("field %s is missing", f.name)
 		}
-		name, _ := token.(string)
-		to, ok := fields[name]
-		switch {
-		case !ok:
-			return Note{}, fmt.Errorf("unknown field %.40q, want id, memberId, date and text", name)
-		case seen[name]:
-			return Note{}, fmt.Errorf("field %s occurs twice", name)
-		}
-		seen[name] = true
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return Note{}, errors.New("is not JSON")
-		}
-		if *to, err = jsonText(value); err != nil {
-			return Note{}, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	for _, name := range []string{"id", "memberId", "date", "text"} {
-		if !seen[name] {
-			return Note{}, fmt.Errorf("field %s is missing", name)
+		if value[0] != '"' || json.Unmarshal(value, f.to) != nil {
+			return Note{}, fmt.Errorf("%s: want text in quotes", f.name)
 		}
 	}
 	return n, n.Check()
-}
-
-// jsonText reads a JSON string of valid UTF-8.
-func jsonText(value json.RawMessage) (string, error) {
-	var s string
-	if value[0] != '"' || json.Unmarshal(value, &s) != nil {
-		return "", errors.New("want text in quotes")
-	}
-	// The decoder writes U+FFFD for half of a surrogate pair: more of them than were written means that text is lost.
-	const lost = "\ufffd"
-	if n := strings.Count(s, lost); n > 0 && n > strings.Count(string(value), lost)+strings.Count(strings.ToLower(string(value)), `\ufffd`) {
-		return "", errors.New("has half of a surrogate pair, which is no character")
-	}
-	return s, nil
 }

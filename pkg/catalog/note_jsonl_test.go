@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -13,29 +12,17 @@ import (
 
 	"hanbeon/pkg/catalog"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
-// readNotes renders each row as `line id` or `line! reason`.
+// readNotes is readAll for notes.
 func readNotes(t testing.TB, r io.Reader) []string {
 	t.Helper()
-	reader := catalog.ReadNotes(r, noted)
-	var got []string
-	for {
-		row, err := reader.Next()
-		if err == io.EOF {
-			return got
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if row.Bad != "" {
-			got = append(got, fmt.Sprintf("%d! %s", row.Line, row.Bad))
-		} else {
-			got = append(got, fmt.Sprintf("%d %s", row.Line, row.Note.ID))
-		}
-	}
+	notes := catalog.ReadNotes(r, noted)
+	return rendered(t, func() (int64, string, string, error) {
+		row, err := notes.Next()
+		return row.Line, row.Note.ID, row.Bad, err
+	})
 }
 
 func TestReadNotes(t *testing.T) {
@@ -62,8 +49,8 @@ func TestReadNotes(t *testing.T) {
 		{"an unknown field", `{"id":"a","memberId":"m","date":"2024-04-15","text":"x","at":"now"}` + "\n" + good, []string{`1! unknown field "at"`, "2 a"}},
 		{"other case", `{"ID":"a","memberId":"m","date":"2024-04-15","text":"x"}` + "\n", []string{`1! unknown field "ID"`}},
 		{"a field missing", `{"id":"a","memberId":"m","date":"2024-04-15"}` + "\n" + `{}` + "\n", []string{"1! field text is missing", "2! field id is missing"}},
-		{"a field twice", `{"id":"a","id":"a","memberId":"m","date":"2024-04-15","text":"x"}` + "\n" + good, []string{"1! field id occurs twice", "2 a"}},
-		{"a field twice, once escaped", `{"id":"a","\u0069d":"b","memberId":"m","date":"2024-04-15","text":"x"}` + "\n", []string{"1! field id occurs twice"}},
+		{"a field twice", `{"id":"a","id":"a","memberId":"m","date":"2024-04-15","text":"x"}` + "\n" + good, []string{`1! field "id" occurs twice`, "2 a"}},
+		{"a field twice, once escaped", `{"id":"a","\u0069d":"b","memberId":"m","date":"2024-04-15","text":"x"}` + "\n", []string{`1! field "id" occurs twice`}},
 		{"no text", text("null") + text("1") + text("true") + text(`["x"]`) + text(`{"a":"b"}`),
 			[]string{"1! text: want text", "2! text: want text", "3! text: want text", "4! text: want text", "5! text: want text"}},
 		{"no object", "null\n[]\n\"a\"\n1\n[" + strings.TrimSuffix(good, "\n") + "]\n", []string{"1! want a JSON object", "2! want", "3! want", "4! want", "5! want"}},
@@ -130,79 +117,12 @@ func TestReadNotesStopsAtAReadError(t *testing.T) {
 	}
 }
 
-func importNotes(t testing.TB, c *catalog.Catalog, text string) (catalog.Report, []catalog.BadRow) {
-	t.Helper()
-	var bad []catalog.BadRow
-	report, err := catalog.ImportNotes(t.Context(), c, catalog.ReadNotes(strings.NewReader(text), noted), nil, func(b catalog.BadRow) { bad = append(bad, b) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report, bad
-}
-
 func noteLine(n catalog.Note) string {
 	b, err := json.Marshal(map[string]string{"id": n.ID, "memberId": n.Member, "date": string(n.Date), "text": n.Text})
 	if err != nil {
 		panic(err)
 	}
 	return string(b) + "\n"
-}
-
-func TestImportNotesKeepsTheGoodRowsAndChangesNothingTheSecondTime(t *testing.T) {
-	t.Parallel()
-	c := withMembers(t, openStore(t), "member-42")
-	other, ghost, tomorrow := note("a"), note("a"), note("a")
-	other.Text, ghost.Member, tomorrow.Date = "다른 글", "nobody", "2024-04-16"
-	file := "\ufeff" + noteLine(note("a")) + "\n" + noteLine(ghost) + noteLine(other) + noteLine(note("a")) + "{\n" + noteLine(tomorrow) + noteLine(ghost)
-	wantBad := []catalog.BadRow{
-		{3, "id a: memberId: there is no such member"}, {4, "id a: duplicate id with other content"}, {6, "is not JSON, from byte 1 on"}, {8, "id a: memberId: there is no such member"},
-	}
-	for _, want := range []catalog.Report{
-		{Rows: 7, Added: 2, Unchanged: 1, Bad: 4, FirstBad: wantBad},
-		{Rows: 7, Unchanged: 3, Bad: 4, FirstBad: wantBad},
-	} {
-		report, bad := importNotes(t, c, file)
-		if diff := cmp.Diff(report, want); diff != "" {
-			t.Errorf("report, got (-) and want (+):\n%s", diff)
-		}
-		if diff := cmp.Diff(bad, wantBad); diff != "" {
-			t.Errorf("bad rows, got (-) and want (+):\n%s", diff)
-		}
-	}
-	report, _ := importNotes(t, c, noteLine(other))
-	if diff := cmp.Diff(report, catalog.Report{Rows: 1, Changed: 1}); diff != "" {
-		t.Errorf("a new file, got (-) and want (+):\n%s", diff)
-	}
-}
-
-// Long notes are stored a few at a time; duplicates are found however far apart they are, against what was stored from the first row. One that was refused is nothing to be a duplicate of.
-func TestImportNotesAcrossChunks(t *testing.T) {
-	t.Parallel()
-	c := withMembers(t, openStore(t), "member-42")
-	var file strings.Builder
-	long := func(id string) catalog.Note {
-		return noteWith(func(n *catalog.Note) { n.ID, n.Text = id, strings.Repeat("x", catalog.MaxNoteText) })
-	}
-	ghost := noteWith(func(n *catalog.Note) { n.Member = "nobody" })
-	file.WriteString(noteLine(ghost))
-	for i := range 70 { // 4.5 MB: two chunks
-		file.WriteString(noteLine(long(fmt.Sprintf("n-%d", i))))
-	}
-	file.WriteString(noteLine(long("n-0")) + noteLine(note("n-1")) + noteLine(ghost))
-	var steps []int64
-	report, err := catalog.ImportNotes(t.Context(), c, catalog.ReadNotes(strings.NewReader(file.String()), noted), func(rows int64) { steps = append(steps, rows) }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := catalog.Report{Rows: 74, Added: 70, Unchanged: 1, Bad: 3, FirstBad: []catalog.BadRow{
-		{1, "id x: memberId: there is no such member"}, {73, "id n-1: duplicate id with other content"}, {74, "id x: memberId: there is no such member"},
-	}}
-	if diff := cmp.Diff(report, want); diff != "" {
-		t.Errorf("got (-) and want (+):\n%s", diff)
-	}
-	if len(steps) != 2 || steps[1] != 74 {
-		t.Errorf("progress %v, want two steps up to 74", steps)
-	}
 }
 
 // Whatever encoding/json writes of a good note reads back.

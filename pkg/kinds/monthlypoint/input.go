@@ -1,14 +1,12 @@
 package monthlypoint
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
+	"hanbeon/pkg/jsonobject"
 	"hanbeon/pkg/once"
 )
 
@@ -43,52 +41,21 @@ func amountOf(inputs string) (int64, error) {
 	return ParseAmount(digits)
 }
 
-// parseInput reads the input of a firing. encoding/json alone would take `AMOUNT`, the last of two amounts, and what follows the object.
+// parseInput reads the input of a firing, strictly.
 func parseInput(input []byte) (amount int64, err error) {
-	dec := json.NewDecoder(bytes.NewReader(input))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return 0, errors.New("want a JSON object")
+	fields, err := jsonobject.Fields(input, "amount", "kind", "scheduledTime")
+	if err != nil {
+		return 0, err
 	}
-	seen := map[string]bool{}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return 0, fmt.Errorf("malformed JSON: %w", err)
-		}
-		field, _ := name.(string) // the decoder takes nothing else for a name
-		if seen[field] {
-			return 0, fmt.Errorf("field %.40q occurs twice", field)
-		}
-		seen[field] = true
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return 0, fmt.Errorf("field %.40q: malformed JSON: %w", field, err)
-		}
-		switch field {
-		case "amount":
-			if amount, err = ParseAmount(string(value)); err != nil {
-				return 0, err
-			}
-		case "kind":
-			if string(value) != strconv.Quote(string(Name)) {
-				return 0, fmt.Errorf("kind %.40q: want %q", value, Name)
-			}
-		case "scheduledTime":
-			if value[0] != '"' {
-				return 0, fmt.Errorf("scheduledTime %.40q: want text", value)
-			}
-		default:
-			return 0, fmt.Errorf("unknown field %.40q", field)
-		}
+	if kind, ok := fields["kind"]; ok && string(kind) != strconv.Quote(string(Name)) {
+		return 0, fmt.Errorf("kind %.40q: want %q", kind, Name)
 	}
-	if _, err := dec.Token(); err != nil {
-		return 0, fmt.Errorf("malformed JSON: %w", err)
+	if at, ok := fields["scheduledTime"]; ok && at[0] != '"' {
+		return 0, fmt.Errorf("scheduledTime %.40q: want text", at)
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return 0, errors.New("text after the JSON object")
-	}
-	if !seen["amount"] {
+	value, ok := fields["amount"]
+	if !ok {
 		return 0, errors.New("amount is missing")
 	}
-	return amount, nil
+	return ParseAmount(string(value))
 }

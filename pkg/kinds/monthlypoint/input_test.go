@@ -51,7 +51,7 @@ func TestOpenIsStrictAboutTheInput(t *testing.T) {
 	t.Parallel()
 	k := monthlypoint.New(nil, seoul(t))
 	for name, tt := range map[string]struct{ input, want string }{
-		"nothing":              {``, "JSON object"},
+		"nothing":              {``, "is not JSON"},
 		"null":                 {`null`, "JSON object"},
 		"a list":               {`[{"amount":100}]`, "JSON object"},
 		"text":                 {`"amount"`, "JSON object"},
@@ -64,14 +64,14 @@ func TestOpenIsStrictAboutTheInput(t *testing.T) {
 		"another kind":         {`{"kind":"til","amount":100}`, "kind"},
 		"a kind that is null":  {`{"kind":null,"amount":100}`, "kind"},
 		"a time as a number":   {`{"scheduledTime":1711899000,"amount":100}`, "scheduledTime"},
-		"cut short":            {`{"amount":100`, "malformed"},
-		"cut in the middle":    {`{"amount":`, "malformed"},
-		"a comma too many":     {`{"amount":100,}`, "malformed"},
-		"a second object":      {`{"amount":100}{"amount":200}`, "text after"},
-		"text after":           {`{"amount":100} x`, "text after"},
-		"a leading zero":       {`{"amount":0100}`, "amount"},
-		"a plus":               {`{"amount":+100}`, "amount"},
-		"hexadecimal":          {`{"amount":0x64}`, "amount"},
+		"cut short":            {`{"amount":100`, "is not JSON"},
+		"cut in the middle":    {`{"amount":`, "is not JSON"},
+		"a comma too many":     {`{"amount":100,}`, "is not JSON"},
+		"a second object":      {`{"amount":100}{"amount":200}`, "is not JSON"},
+		"text after":           {`{"amount":100} x`, "is not JSON"},
+		"a leading zero":       {`{"amount":0100}`, "is not JSON"},
+		"a plus":               {`{"amount":+100}`, "is not JSON"},
+		"hexadecimal":          {`{"amount":0x64}`, "is not JSON"},
 	} {
 		if opening, err := k.Open(april, []byte(tt.input)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, error %v, want one with %q", name, opening, err, tt.want)

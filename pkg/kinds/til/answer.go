@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"hanbeon/pkg/jsonobject"
 )
 
 // Limits of a summary, in bytes of UTF-8.
@@ -51,52 +52,30 @@ const schema = `{
 	"additionalProperties": false
 }`
 
-// parseAnswer reads a summary, strictly: one JSON object with exactly the fields of the schema and nothing around it. What encoding/json alone would take (`Title` for title, the last of two, null for none, what
-// follows the object) shows that the model did not understand. Errors quote nothing of the answer: it is made of what somebody wrote down.
+// parseAnswer reads a summary, strictly: one JSON object with exactly the fields of the schema and nothing around it. Anything else (`Title` for title, two titles, null for none, a fence) shows that the model
+// did not understand. Errors quote nothing of the answer: it is made of what somebody wrote down.
 func parseAnswer(answer string) (Content, error) {
-	switch {
-	case strings.TrimSpace(answer) == "":
-		return Content{}, errors.New("it is empty")
-	case !utf8.ValidString(answer):
-		return Content{}, errors.New("it is not valid UTF-8")
-	case !json.Valid([]byte(answer)):
-		return Content{}, errors.New("it is not JSON, or not JSON alone")
-	}
-	dec := json.NewDecoder(strings.NewReader(answer))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return Content{}, errors.New("it is not a JSON object")
-	}
-	var c Content
-	seen := map[string]bool{}
-	for dec.More() {
-		token, err := dec.Token()
-		var value json.RawMessage
-		if err != nil || dec.Decode(&value) != nil {
-			return Content{}, errors.New("it is not JSON")
-		}
-		name, _ := token.(string)
-		if seen[name] {
-			return Content{}, errors.New("a field occurs twice")
-		}
-		seen[name] = true
-		switch name {
-		case "title":
-			c.Title, err = line(value, MaxTitle)
-		case "text":
-			c.Text, err = text(value, MaxText)
-		case "keywords":
-			c.Keywords, err = keywords(value)
-		default:
-			return Content{}, errors.New("it has a field that was not asked for")
-		}
-		if err != nil {
-			return Content{}, fmt.Errorf("%s: %w", name, err)
-		}
+	fields, err := jsonobject.Fields([]byte(answer), "title", "text", "keywords")
+	var unknown *jsonobject.UnknownError
+	if errors.As(err, &unknown) {
+		return Content{}, errors.New("has a field that was not asked for")
+	} else if err != nil {
+		return Content{}, err
 	}
 	for _, name := range []string{"title", "text", "keywords"} {
-		if !seen[name] {
+		if fields[name] == nil {
 			return Content{}, fmt.Errorf("%s: is missing", name)
 		}
+	}
+	var c Content
+	if c.Title, err = line(fields["title"], MaxTitle); err != nil {
+		return Content{}, fmt.Errorf("title: %w", err)
+	}
+	if c.Text, err = text(fields["text"], MaxText); err != nil {
+		return Content{}, fmt.Errorf("text: %w", err)
+	}
+	if c.Keywords, err = keywords(fields["keywords"]); err != nil {
+		return Content{}, fmt.Errorf("keywords: %w", err)
 	}
 	return c, nil
 }

@@ -44,7 +44,7 @@ func TestAnAnswerThatIsNoSummaryIsTriedAgain(t *testing.T) {
 		"an empty title": summary(`""`, x, none), "a blank title": summary(`" \n\u3000\u00a0"`, x, none), "an invisible title": summary(`"\u200b\u2060\ufeff"`, x, none), "an empty text": summary(x, `""`, none), "a blank text": summary(x, `"\n\t"`, none),
 		"a title too long": summary(quoted(301, "x"), x, none), "a title too long in bytes": summary(quoted(101, "한"), x, none), "a text too long": summary(x, quoted(100*1024+1, "x"), none),
 		"a title of two lines": summary(`"CANARY\nCANARY"`, x, none), "a title with a tab": summary(`"CANARY\tCANARY"`, x, none), "a control character": summary(x, `"CANARY\u0000"`, none), "an escape sequence": summary(x, `"\u001b[31mCANARY"`, none),
-		"a carriage return": summary(x, `"CANARY\r\nCANARY"`, none), "a C1 control character": summary(x, `"CANARY\u0085CANARY"`, none),
+		"a carriage return": summary(x, `"CANARY\r\nCANARY"`, none), "a C1 control character": summary(x, `"CANARY\u0085CANARY"`, none), "half of a surrogate pair": summary(x, `"CANARY\ud83d"`, none), "half of one in a keyword": summary(x, x, `["CANARY\ude00"]`),
 		"eleven keywords": summary(x, x, "["+strings.TrimSuffix(strings.Repeat(x+",", 11), ",")+"]"), "an empty keyword": summary(x, x, `["CANARY",""]`), "a blank keyword": summary(x, x, `[" "]`), "null as keyword": summary(x, x, `["CANARY",null]`),
 		"a number as keyword": summary(x, x, `[1]`), "a list as keyword": summary(x, x, `[["CANARY"]]`), "a keyword too long": summary(x, x, "["+quoted(101, "x")+"]"), "a keyword of two lines": summary(x, x, `["CANARY\nCANARY"]`),
 		"nested deeply": strings.Repeat("[", 100_000), "nested deeply in a field": summary(x, x, strings.Repeat("[", 9000)+strings.Repeat("]", 9000)),
