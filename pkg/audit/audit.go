@@ -30,6 +30,7 @@ const MaxViolations = 100
 func (r Report) OK() bool { return len(r.Violations) == 0 }
 
 // Check audits everything of these kinds in a store. now is the time (UTC): jobs older than their retention are passed over, since their items vanish one by one.
+// Of the others it asks the kind for the effects of every entry, to compare them: a kind that reads something for them reads it once more.
 // progress, which may be nil, is called now and then with the number of subjects looked at.
 func Check(ctx context.Context, s store.Store, now time.Time, progress func(subjects int64), kinds ...job.Kind) (Report, error) {
 	first, err := check(ctx, s, now, progress, kinds)

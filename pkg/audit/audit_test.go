@@ -60,6 +60,7 @@ type month struct {
 	env   job.Env
 	zone  *time.Location
 	queue *line
+	bulk  job.Bulk // the kind whose messages are worked on
 	kinds []job.Kind
 }
 
@@ -74,7 +75,7 @@ func newMonth(t *testing.T) *month {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &month{zone: zone, queue: &line{bodies: map[queue.Name][]string{}}, kinds: kinds.All(s, zone)}
+	m := &month{zone: zone, queue: &line{bodies: map[queue.Name][]string{}}, bulk: monthlypoint.New(s, zone), kinds: kinds.All(s, zone)}
 	m.env = job.Env{
 		Store: s, Queue: m.queue, Now: func() time.Time { return time.Date(2024, 4, 1, 0, 0, 0, 0, time.UTC) },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Metric: func(once.Kind, string, float64) {},
@@ -97,7 +98,7 @@ func (m *month) members(t *testing.T, n int) {
 func (m *month) work(t *testing.T) {
 	t.Helper()
 	fanout := dispatch.NewFanout(m.env, m.kinds...)
-	points := worker.NewBulk(m.env, monthlypoint.New(m.env.Store, m.zone))
+	points := worker.NewBulk(m.env, m.bulk)
 	for {
 		segments, subjects := m.queue.take(queue.Segments, 1), m.queue.take("monthly-point", 98)
 		if len(segments.Records)+len(subjects.Records) == 0 {
@@ -183,6 +184,36 @@ func TestEveryBreakIsFound(t *testing.T) {
 			return []store.Write{store.Put(store.Key{Table: "points", PK: "member-0002", SK: "monthly-point:2024-04:member-0001"},
 				store.Attrs{"key": "monthly-point:2024-04:member-0001", "state": "failed"})}
 		}},
+		"an entry that cannot be read": {"I1 points/member-0001", func(*month, job.Job) []store.Write {
+			return []store.Write{store.Put(entryKey("member-0001"), store.Attrs{"state": int64(1)})}
+		}},
+		"an entry in no known state": {"I1 points/member-0001", func(*month, job.Job) []store.Write {
+			return []store.Write{store.Update(entryKey("member-0001"), store.Attrs{"state": "granted"}, nil)}
+		}},
+		"another amount than the job's, and the balance with it": {"I1 points/member-0001", func(*month, job.Job) []store.Write {
+			return []store.Write{
+				store.Update(entryKey("member-0001"), store.Attrs{"amount": 1000}, nil),
+				store.Update(store.Key{Table: "points", PK: "member-0001", SK: "points"}, store.Attrs{"n": 1000}, nil),
+			}
+		}},
+		"an amount on another balance": {"I1 points/member-0001", func(*month, job.Job) []store.Write {
+			return []store.Write{
+				store.Update(entryKey("member-0001"), store.Attrs{"balance": "coins"}, nil),
+				store.Put(store.Key{Table: "points", PK: "member-0001", SK: "coins"}, store.Attrs{"n": 100, "entries": 1}),
+				store.Delete(store.Key{Table: "points", PK: "member-0001", SK: "points"}),
+			}
+		}},
+		"another digest than the job's": {"I1 points/member-0001", func(*month, job.Job) []store.Write {
+			return []store.Write{store.Update(entryKey("member-0001"), store.Attrs{"digest": "?"}, nil)}
+		}},
+		"a document where the job adds": {"I1 points/member-0001", func(*month, job.Job) []store.Write {
+			return []store.Write{store.Update(entryKey("member-0001"), store.Attrs{"doc": store.Attrs{"text": "x"}}, nil)}
+		}},
+		"an entry of another period of the job": {"I1 points/member-0001", func(_ *month, j job.Job) []store.Write {
+			k, _ := once.NewKey("monthly-point", "2024-03", "member-0001")
+			return []store.Write{store.Put(store.Key{Table: "points", PK: "member-0001", SK: k.String()},
+				store.Attrs{"key": k.String(), "state": "failed", "jobId": j.ID, "digest": once.Digest(k, j.Inputs)})}
+		}},
 		"an entry that expires": {"I1", func(*month, job.Job) []store.Write {
 			return []store.Write{store.Update(store.Key{Table: "points", PK: "member-0001", SK: "monthly-point:2024-04:member-0001"}, store.Attrs{"expires": int64(1)}, nil)}
 		}},
@@ -224,6 +255,10 @@ func TestEveryBreakIsFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+func entryKey(member string) store.Key {
+	return store.Key{Table: "points", PK: member, SK: "monthly-point:2024-04:" + member}
 }
 
 func jobKey(j job.Job) store.Key {

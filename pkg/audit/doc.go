@@ -1,6 +1,6 @@
 // Package audit checks the invariants of hanbeon on a whole store, as it stands:
 //
-//	I1  one entry per key, under its own subject, with nothing that could make it expire
+//	I1  one entry per key, under its own subject, legible, with nothing that could make it expire; with the digest and the effects of its job, while that is kept
 //	I2  every balance equals the sum of its applied entries
 //	I3  a COMPLETED bulk job accounts for every subject of its manifest exactly once, and its numbers add up
 //	I4  an active job holds exactly its slot, and a slot belongs to an active job

@@ -38,12 +38,16 @@ func (c *checker) jobsOf(ctx context.Context, kind once.Kind) ([]job.Job, error)
 
 // bulk checks a bulk kind: first its ledger, then what each job says about it.
 func (c *checker) bulk(ctx context.Context, kind job.Bulk, jobs []job.Job) error {
-	if err := c.members(ctx, kind.Ledger()); err != nil {
+	b := book{table: kind.Ledger(), kind: kind, jobs: map[string]job.Job{}}
+	for _, j := range jobs {
+		b.jobs[j.ID] = j
+	}
+	if err := c.members(ctx, b); err != nil {
 		return err
 	}
 	settled := make([]manifest, len(jobs))
 	for i, j := range jobs {
-		m, err := c.manifest(ctx, kind, j)
+		m, err := c.manifest(ctx, b, j)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.ID, err)
 		}
@@ -65,13 +69,13 @@ type manifest struct {
 	failed  int64
 }
 
-func (c *checker) manifest(ctx context.Context, kind job.Bulk, j job.Job) (manifest, error) {
+func (c *checker) manifest(ctx context.Context, b book, j job.Job) (manifest, error) {
 	var m manifest
-	entries := ledger.New(c.store, kind.Ledger(), func() time.Time { return c.now })
+	entries := ledger.New(c.store, b.table, func() time.Time { return c.now })
 	err := c.jobs.Manifest(ctx, j, func(_ int, p job.Page) error {
 		m.count += p.Count()
 		m.already += p.LeftOut
-		if err := c.strangers(ctx, kind.Ledger(), p.Subjects); err != nil {
+		if err := c.strangers(ctx, b, p.Subjects); err != nil {
 			return err
 		}
 		keys := make([]once.Key, len(p.Subjects))

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"reflect"
 
 	"hanbeon/pkg/job"
 	"hanbeon/pkg/ledger"
@@ -9,8 +10,15 @@ import (
 	"hanbeon/pkg/store"
 )
 
+// book is the ledger of a kind, and what tells the content that its entries must have.
+type book struct {
+	table store.Table
+	kind  job.Bulk
+	jobs  map[string]job.Job // within their retention, by id: the entries of older ones can only be added up
+}
+
 // members walks the ledger of a kind by its catalog.
-func (c *checker) members(ctx context.Context, table store.Table) error {
+func (c *checker) members(ctx context.Context, b book) error {
 	for segment := range job.Segments {
 		for cursor := ""; ; {
 			members, next, err := c.catalog.Members(ctx, segment, cursor, job.PageSubjects)
@@ -18,7 +26,7 @@ func (c *checker) members(ctx context.Context, table store.Table) error {
 				return err
 			}
 			for _, m := range members {
-				if err := c.subject(ctx, table, m.ID); err != nil {
+				if err := c.subject(ctx, b, m.ID); err != nil {
 					return err
 				}
 			}
@@ -31,7 +39,7 @@ func (c *checker) members(ctx context.Context, table store.Table) error {
 }
 
 // strangers looks at subjects of a manifest that the catalog does not list any more.
-func (c *checker) strangers(ctx context.Context, table store.Table, subjects []string) error {
+func (c *checker) strangers(ctx context.Context, b book, subjects []string) error {
 	known, err := c.catalog.Known(ctx, subjects...)
 	if err != nil {
 		return err
@@ -41,7 +49,7 @@ func (c *checker) strangers(ctx context.Context, table store.Table, subjects []s
 			continue
 		}
 		c.outside[s] = true
-		if err := c.subject(ctx, table, s); err != nil {
+		if err := c.subject(ctx, b, s); err != nil {
 			return err
 		}
 	}
@@ -49,11 +57,11 @@ func (c *checker) strangers(ctx context.Context, table store.Table, subjects []s
 }
 
 // subject checks I1 and I2 for one subject.
-func (c *checker) subject(ctx context.Context, table store.Table, subject string) error {
+func (c *checker) subject(ctx context.Context, in book, subject string) error {
 	sums := map[string]ledger.Balance{}
 	balances := map[string]ledger.Balance{}
 	found := false
-	q := store.Query{Table: table, PK: subject}
+	q := store.Query{Table: in.table, PK: subject}
 	for {
 		page, err := c.store.Query(ctx, q)
 		if err != nil {
@@ -73,7 +81,7 @@ func (c *checker) subject(ctx context.Context, table store.Table, subject string
 				c.report.BalanceSum[it.Key.SK] += b.N
 				continue
 			}
-			c.entry(it, sums)
+			c.entry(ctx, in, it, sums)
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			break
@@ -86,7 +94,7 @@ func (c *checker) subject(ctx context.Context, table store.Table, subject string
 	}
 	for name, b := range balances {
 		if b != sums[name] {
-			c.violated("I2 %s/%s/%s: balance %d of %d entries, but its applied entries are %d and sum up to %d", table, subject, name, b.N, b.Entries, sums[name].Entries, sums[name].N)
+			c.violated("I2 %s/%s/%s: balance %d of %d entries, but its applied entries are %d and sum up to %d", in.table, subject, name, b.N, b.Entries, sums[name].Entries, sums[name].N)
 		}
 	}
 	if found {
@@ -96,7 +104,7 @@ func (c *checker) subject(ctx context.Context, table store.Table, subject string
 	return nil
 }
 
-func (c *checker) entry(it store.Item, sums map[string]ledger.Balance) {
+func (c *checker) entry(ctx context.Context, in book, it store.Item, sums map[string]ledger.Balance) {
 	var e ledger.Entry
 	if err := it.Decode(&e); err != nil {
 		c.violated("I1 %s: %v", it.Key, err)
@@ -105,6 +113,8 @@ func (c *checker) entry(it store.Item, sums map[string]ledger.Balance) {
 	k, err := once.ParseKey(e.Key)
 	if err != nil || e.Key != it.Key.SK || k.Subject() != it.Key.PK {
 		c.violated("I1 %s: holds the entry of key %q", it.Key, e.Key)
+	} else if j, ok := in.jobs[e.Job]; ok {
+		c.content(ctx, in.kind, j, k, e, it)
 	}
 	switch e.State {
 	case ledger.Applied:
@@ -120,4 +130,45 @@ func (c *checker) entry(it store.Item, sums map[string]ledger.Balance) {
 	default:
 		c.violated("I1 %s: state %q", it.Key, e.State)
 	}
+}
+
+// content compares an entry with what its job had to write: the digest of its inputs, and while the effects can still be told, these.
+func (c *checker) content(ctx context.Context, kind job.Bulk, j job.Job, k once.Key, e ledger.Entry, it store.Item) {
+	if k.Kind() != j.Kind || k.Scope() != j.Scope {
+		c.violated("I1 %s: is of job %s, whose keys are %s:%s", it.Key, j.ID, j.Kind, j.Scope)
+		return
+	}
+	if e.Digest != once.Digest(k, j.Inputs) {
+		c.violated("I1 %s: its digest is not that of the inputs %s of job %s", it.Key, j.Inputs, j.ID)
+	}
+	if e.State != ledger.Applied {
+		return
+	}
+	effects, err := effectsOf(ctx, kind, j, k.Subject())
+	if err != nil {
+		return // what they are made of is gone, or out of reach: that breaks no invariant
+	}
+	var want ledger.Entry
+	for _, effect := range effects {
+		switch x := effect.(type) {
+		case once.Add:
+			want.Amount, want.Balance = x.N, x.Name
+		case once.Put:
+			if want.Doc, err = store.Encode(x.Doc); err != nil {
+				return
+			}
+		}
+	}
+	if e.Amount != want.Amount || e.Balance != want.Balance {
+		c.violated("I1 %s: adds %d to %q, but job %s adds %d to %q", it.Key, e.Amount, e.Balance, j.ID, want.Amount, want.Balance)
+	}
+	doc, _ := it.Attrs["doc"].(map[string]any) // as the store has it: decoding would make floats of its numbers
+	if (len(doc) > 0 || len(want.Doc) > 0) && !reflect.DeepEqual(store.Attrs(doc), want.Doc) {
+		c.violated("I1 %s: holds another document than job %s puts there", it.Key, j.ID)
+	}
+}
+
+func effectsOf(ctx context.Context, kind job.Bulk, j job.Job, subject string) (out []once.Effect, err error) {
+	defer job.CatchPanic(&err)
+	return kind.Effects(ctx, j, subject)
 }

@@ -30,8 +30,8 @@ func NewFanout(env job.Env, kinds ...job.Kind) *Fanout {
 	return &Fanout{env, job.NewStore(env.Store, env.Now), job.NewKinds(kinds...)}
 }
 
-// margin is the time that one page may take; with less left the segment is handed back.
-const margin = 20 * time.Second
+// margin is the time that one page may take, besides job.Reserve; with less left the segment is handed back.
+const margin = 17 * time.Second
 
 // errHandBack says that time ran out: no failure, the next receive goes on.
 var errHandBack = errors.New("time ran out, handed back")
@@ -39,8 +39,10 @@ var errHandBack = errors.New("time ran out, handed back")
 // Handle takes messages of the segments queue. Whatever is not finished is listed as failed and comes again.
 func (f *Fanout) Handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	work, cancel := job.WithReserve(ctx)
+	defer cancel()
 	for _, m := range e.Records {
-		j, pages, err := f.segment(ctx, m.Body)
+		j, pages, err := f.segment(work, m.Body)
 		log := f.env.Log.With("message", m.MessageId, "kind", j.Kind, "job", j.ID, "pages", pages)
 		switch {
 		case err == nil:
@@ -248,6 +250,9 @@ func (f *Fanout) settleIllegal(ctx context.Context, j job.Job, ids []string) (ov
 		var left []string
 		there := map[int]bool{}
 		for _, by := range refused.By {
+			if by.Invalid != "" { // can never be accepted: that says nothing of the shard, nor of what is settled
+				return false, err
+			}
 			there[by.Index] = true
 		}
 		if there[0] {

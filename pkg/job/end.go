@@ -88,7 +88,7 @@ func (s *Store) Fail(ctx context.Context, seen Job, reason string) (j Job, done 
 	}
 	err = s.store.Transact(ctx, store.Update(key, store.Attrs{"ending": string(Failed), "reason": reason}, nil,
 		store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals("segmentsDone", seen.SegmentsDone)))
-	if isRefused(err) {
+	if isRefused(err) && !neverAccepted(err) {
 		return seen, false, nil // it moved: look again later
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Store) begin(ctx context.Context, id string, to State, reason string) (
 		}
 		set := store.Attrs{"ending": string(to), "reason": reason}
 		err = s.store.Transact(ctx, store.Update(key, set, nil, store.Equals("state", string(j.State)), store.Equals("ending", "")))
-		if err != nil && !isRefused(err) {
+		if err != nil && (!isRefused(err) || neverAccepted(err)) { // refused by its conditions: it moved, look again
 			return j, false, err
 		}
 	}
@@ -159,10 +159,10 @@ func (s *Store) closeShard(ctx context.Context, j Job, n int) error {
 	wait := 5 * time.Millisecond
 	for try := 1; ; try++ {
 		err := s.store.Transact(ctx, store.Update(shardKey(j.ID, n), store.Attrs{"open": false, "touchedAt": s.now()}, nil, store.Equals("open", true)))
-		if err == nil || isRefused(err) { // closed already, or expired: refused writes all the same
+		if err == nil || isRefused(err) && !neverAccepted(err) { // closed already, or expired: refused writes all the same
 			return nil
 		}
-		if try == tries || ctx.Err() != nil {
+		if try == tries || ctx.Err() != nil || neverAccepted(err) {
 			return fmt.Errorf("close shard %d of job %s: %w", n, j.ID, errors.Join(ctx.Err(), err))
 		}
 		select {

@@ -110,6 +110,16 @@ func Left(ctx context.Context) time.Duration {
 	return time.Hour
 }
 
+// Reserve is kept back from the deadline of a call for its answer. A store or a queue that does not answer goes on for half a minute, with all its retries: without an end of its own Lambda would cut the
+// function off, and all its messages would come again after the visibility timeout, those that are settled too.
+const Reserve = 3 * time.Second
+
+// WithReserve is the context of the work of a call: it ends Reserve before that of the answer, or after three quarters of the time where there is little.
+func WithReserve(ctx context.Context) (context.Context, context.CancelFunc) {
+	left := Left(ctx)
+	return context.WithTimeout(ctx, left-min(Reserve, left/4))
+}
+
 // CatchPanic turns a panic of the function that defers it into its error: `defer job.CatchPanic(&err)`.
 func CatchPanic(err *error) {
 	if p := recover(); p != nil {

@@ -44,7 +44,7 @@ func (s *Store) Start(ctx context.Context, j Job) (Job, error) {
 	}
 	now := s.now()
 	err = s.store.Transact(ctx, store.Update(key, store.Attrs{"state": string(Running), "startedAt": now, "segmentResends": 0}, nil, store.Equals("state", string(Pending)), store.Equals("ending", "")))
-	if err != nil && !isRefused(err) {
+	if err != nil && (!isRefused(err) || neverAccepted(err)) {
 		return Job{}, fmt.Errorf("start job %s: %w", j.ID, err)
 	}
 	return s.Find(ctx, j.ID)
@@ -106,7 +106,7 @@ func (s *Store) Freeze(ctx context.Context, j Job, segment int, ordinal int64, p
 // Advance moves a segment past its frozen page, in one transaction that also counts what the page left out and, for the last page, adds the segment to the total of the job.
 //
 // over is true when the shard is closed or gone: the job is ending or over, nothing was written and nothing more will be. A segment that was moved by another fan-out
-// is no error: read it again.
+// is no error: read it again. A write that can never be accepted is an error and neither of the two.
 func (s *Store) Advance(ctx context.Context, j Job, n int, from Segment, p Page, shard int) (over bool, err error) {
 	key, err := keyOf(j.ID)
 	if err != nil {
@@ -127,13 +127,11 @@ func (s *Store) Advance(ctx context.Context, j Job, n int, from Segment, p Page,
 		writes = append(writes, store.Update(key, nil, map[string]int64{"segmentsDone": 1, "total": count}, store.Equals("state", string(Running))))
 	}
 	err = s.store.Transact(ctx, writes...)
-	if _, closed := refusedAt(err, 1); closed {
-		return true, nil
+	if !isRefused(err) || neverAccepted(err) {
+		return false, err
 	}
-	if isRefused(err) {
-		return false, nil
-	}
-	return false, err
+	_, closed := refusedAt(err, 1)
+	return closed, nil
 }
 
 // Manifest calls f for every advanced page of a job: these pages say who must be settled. A page that was frozen and never advanced is no part of it.

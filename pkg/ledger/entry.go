@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"hanbeon/pkg/once"
@@ -51,7 +52,7 @@ const (
 	None        Outcome = iota // no entry
 	Duplicate                  // applied by this job: our own earlier write
 	Already                    // applied by another job with the same content
-	Conflicting                // applied by another job with other content
+	Conflicting                // applied by another job with other content, or an entry that cannot be read
 	FailedOnce                 // settled as a failure, by this job or an earlier one; may be taken over
 	Invalid                    // the entry or its effects can never be accepted as they are
 )
@@ -64,24 +65,29 @@ func itemKey(table store.Table, k once.Key) store.Key {
 	return store.Key{Table: table, PK: k.Subject(), SK: k.String()}
 }
 
-// judge tells how the item under a key stands for a cause.
-func judge(old store.Item, k once.Key, c Cause) (Outcome, error) {
+// judge tells how the item under a key stands for a cause. why says what is wrong with an item that no code of this package wrote so: one that was edited by hand, or damaged. Such an entry gives nothing and
+// is no error either, since one item must not hold up its neighbours: it conflicts with whoever comes, and the audit names it.
+func judge(old store.Item, k once.Key, c Cause) (o Outcome, why string) {
 	if !old.Exists() {
-		return None, nil
+		return None, ""
 	}
 	var e Entry
-	if err := old.Decode(&e); err != nil {
-		return None, err
+	switch err := old.Decode(&e); {
+	case err != nil:
+		why = err.Error()
+	case e.State != Applied && e.State != Failed:
+		why = fmt.Sprintf("item %s: state %.60q", old.Key, e.State)
 	}
+	job, _ := old.Attrs["jobId"].(string)
 	switch {
-	case e.State == Failed:
-		return FailedOnce, nil
-	case e.Job == c.Job:
-		return Duplicate, nil // whatever its digest: a job has one content
-	case e.Digest == once.Digest(k, c.Inputs):
-		return Already, nil
+	case why == "" && e.State == Failed:
+		return FailedOnce, ""
+	case job == c.Job:
+		return Duplicate, why // whatever its digest, a job has one content; and whatever its state: the job has counted it, and a settlement besides would count it twice
+	case why == "" && e.Digest == once.Digest(k, c.Inputs):
+		return Already, ""
 	}
-	return Conflicting, nil
+	return Conflicting, why
 }
 
 // Standing reads how keys stand for a cause, strongly, in order.
@@ -110,9 +116,7 @@ func (l *Ledger) judgeAll(items []store.Item, err error, c Cause, keys []once.Ke
 	}
 	out := make([]Outcome, len(items))
 	for i, it := range items {
-		if out[i], err = judge(it, keys[i], c); err != nil {
-			return nil, err
-		}
+		out[i], _ = judge(it, keys[i], c)
 	}
 	return out, nil
 }

@@ -135,18 +135,37 @@ func TestContentionIsToldByPosition(t *testing.T) {
 		}
 		return true, nil
 	}), points, clock)
-	// The writes of a posting are its balance and its entry: 0 and 1 of a, 2 and 3 of b, 4 of the caller.
+	apply := func(postings []once.Posting) error {
+		return l.Apply(t.Context(), by("job-1", 100), postings, count("job-1", 2))
+	}
+	// The writes of a posting that adds are its balance and its entry: 0 and 1 of a, 2 and 3 of b, 4 of the caller.
+	adds := func() error { return apply(grants(t, "2024-04", 100, "a", "b")) }
+	// One that puts a document has its entry only: 0 of a, 1 of b, 2 of the caller.
+	puts := func() error {
+		return apply([]once.Posting{
+			{Key: key(t, "2024-04", "a"), Effects: []once.Effect{once.Put{Subject: "a", Name: "text", Doc: store.Attrs{"text": "x"}}}},
+			{Key: key(t, "2024-04", "b"), Effects: []once.Effect{once.Put{Subject: "b", Name: "text", Doc: store.Attrs{"text": "y"}}}},
+		})
+	}
+	fails := func() error { // entries only, too
+		return l.Fail(t.Context(), by("job-1", 100), []once.Key{key(t, "2024-04", "a"), key(t, "2024-04", "b")}, []bool{false, true}, count("job-1", 2))
+	}
 	for _, tt := range []struct {
+		call                   func() error
 		conflicts              []int
 		wantPostings, wantWith []int
 	}{
-		{[]int{3}, []int{1}, nil},
-		{[]int{0, 4}, []int{0}, []int{0}},
-		{[]int{4}, nil, []int{0}},
-		{nil, nil, nil}, // throttled
+		{adds, []int{3}, []int{1}, nil},
+		{adds, []int{0, 4}, []int{0}, []int{0}},
+		{adds, []int{4}, nil, []int{0}},
+		{adds, nil, nil, nil}, // throttled
+		{puts, []int{1}, []int{1}, nil},
+		{puts, []int{0, 2}, []int{0}, []int{0}},
+		{fails, []int{1}, []int{1}, nil},
+		{fails, []int{0, 2}, []int{0}, []int{0}},
 	} {
 		busy = &store.Busy{Conflicts: tt.conflicts, Reason: "a test"}
-		err := l.Apply(t.Context(), by("job-1", 100), grants(t, "2024-04", 100, "a", "b"), count("job-1", 2))
+		err := tt.call()
 		var b *ledger.Busy
 		if !errors.As(err, &b) || !errors.Is(err, busy) {
 			t.Fatalf("conflicts %v: got %v, want *ledger.Busy around the store's", tt.conflicts, err)

@@ -39,7 +39,7 @@ type Refused struct {
 type InTheWay struct {
 	Index   int
 	Outcome Outcome // None: the entry was expected and is absent
-	Why     string  // of Invalid
+	Why     string  // of Invalid; of any other: what is wrong with an entry that cannot be read or has no known state, "" if nothing is
 }
 
 func (r *Refused) Error() string {
@@ -163,11 +163,7 @@ func (t *transaction) explain(refused *store.Refused, own int) error {
 		i := t.owner[by.Index]
 		w := InTheWay{Index: i, Outcome: Invalid, Why: by.Invalid}
 		if by.Invalid == "" {
-			o, err := judge(by.Old, t.keys[i], t.cause)
-			if err != nil {
-				return fmt.Errorf("entry %s: %w", t.keys[i], err)
-			}
-			w.Outcome = o
+			w.Outcome, w.Why = judge(by.Old, t.keys[i], t.cause)
 		}
 		if n, ok := at[i]; !ok {
 			at[i] = len(out.Postings)

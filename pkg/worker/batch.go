@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type subject struct {
 	invalid      bool   // was found invalid once
 	tries        int
 	outcome      string // of finished, for the log
+	trouble      error  // the last try had no definite answer
 	again        error  // of handedBack
 }
 
@@ -122,7 +124,7 @@ func (b *batch) effects(ctx context.Context, name string) (out []once.Effect, er
 
 // run goes round until every subject is finished or handed back.
 func (b *batch) run(ctx context.Context) {
-	b.margin = min(6*time.Second, job.Left(ctx)/4)
+	b.margin = min(3*time.Second, job.Left(ctx)/4)
 	for range maxRounds {
 		groups := b.groups()
 		if len(groups) == 0 {
@@ -192,7 +194,7 @@ func (b *batch) attempt(ctx context.Context, g []*subject) {
 	}
 	if ctx.Err() != nil || job.Left(ctx) < b.margin {
 		for _, s := range g {
-			s.handBack(errNoTime)
+			s.handBack(cmp.Or(s.trouble, errNoTime)) // after trouble with a pause: the store may need it
 		}
 		return
 	}
@@ -294,12 +296,14 @@ func (b *batch) fence(g []*subject) {
 
 func (b *batch) refused(ctx context.Context, g []*subject, r *ledger.Refused) {
 	for _, by := range r.With {
-		if by.Index == 0 {
-			b.fence(g)
+		if by.Invalid != "" { // can never be accepted: that says nothing of the shard, nor of what is settled
+			b.unknown(g, fmt.Errorf("job %s: a count or a settlement can never be accepted: %s", b.job.ID, by.Invalid))
 			return
 		}
-		if by.Invalid != "" {
-			b.unknown(g, errors.New(by.Invalid))
+	}
+	for _, by := range r.With {
+		if by.Index == 0 {
+			b.fence(g)
 			return
 		}
 		g[by.Index-1].finish("settled")
@@ -308,6 +312,9 @@ func (b *batch) refused(ctx context.Context, g []*subject, r *ledger.Refused) {
 		s := g[by.Index]
 		if s.class == finished {
 			continue
+		}
+		if by.Why != "" && by.Outcome != ledger.Invalid {
+			b.w.env.Log.ErrorContext(ctx, "entry cannot be read, nothing is granted over it", "kind", b.job.Kind, "job", b.job.ID, "key", s.posting.Key.String(), "outcome", by.Outcome.String(), "error", by.Why)
 		}
 		switch by.Outcome {
 		case ledger.Duplicate:
@@ -373,6 +380,7 @@ func (b *batch) busy(g []*subject, r *ledger.Busy) {
 func (b *batch) unknown(g []*subject, err error) {
 	for _, s := range g {
 		s.tries++
+		s.trouble = err
 		switch {
 		case s.tries < unknowns:
 		case len(g) > 1:

@@ -66,8 +66,10 @@ func (w *Bulk) Handle(ctx context.Context, e events.SQSEvent) (events.SQSEventRe
 		}
 		byJob[m.subject.Job] = append(byJob[m.subject.Job], m)
 	}
+	work, cancel := job.WithReserve(ctx)
+	defer cancel()
 	for _, id := range ids {
-		w.deliver(ctx, id, byJob[id])
+		w.deliver(work, id, byJob[id])
 	}
 	return w.answer(ctx, messages)
 }
@@ -177,7 +179,9 @@ func (w *Bulk) GiveUp(ctx context.Context, j job.Job, subjects []string, reason 
 	if err := b.giveUp(subjects, reason); err != nil {
 		return err
 	}
-	b.run(ctx)
+	work, cancel := job.WithReserve(ctx)
+	defer cancel()
+	b.run(work)
 	w.env.Log.WarnContext(ctx, "gave up", "kind", j.Kind, "job", j.ID, "reason", reason, "outcomes", b.outcomes())
 	for _, s := range b.subjects {
 		if s.again != nil {

@@ -13,10 +13,15 @@
 //	entry applied by this job                our own earlier write: acknowledge
 //	entry applied by another job, same       settle once as already: SETTLED + tally.already
 //	  content (digest)
-//	... other content                        settle once as failure conflicting-entry
+//	... other content, or an entry that      settle once as failure conflicting-entry; one that cannot be read is logged as an error
+//	  cannot be read or has no known state
 //	entry failed                             take over: applied over failed, effects, our SETTLED absent, tally.applied
 //	our SETTLED                              settled for this job: acknowledge
-//	a write that can never be accepted       failure invalid, if this process or this job has had one accepted; otherwise it is a mistake of the deployment: try again, loudly
+//	a posting that can never be accepted     failure invalid, if this process or this job has had one accepted; otherwise it is a mistake of the deployment: try again, loudly
+//	a count or settlement that can never be  none of the above: nothing is known, try again
+//	  accepted
+//
+// The work ends three seconds before the call does, whatever the store is doing then: a worker that is cut off answers nothing, and everything it had comes again.
 //
 // A subject is settled for a job when its entry is applied by this job or its SETTLED exists. An entry of another job alone does not settle it.
 //
