@@ -29,6 +29,7 @@ func alarms(tpl template) (broken []string) {
 		"AWS/ApiGateway 5xx ApiId=HttpApi":         "Sum GreaterThanThreshold 0 missing=notBreaching",
 		"AWS/ApiGateway Latency ApiId=HttpApi":     "p99 GreaterThanThreshold 3000 missing=notBreaching",
 		"hanbeon PeriodOverdue kind=monthly-point": "Maximum GreaterThanThreshold 0 missing=breaching", // it is sent each minute: silence is a dead reaper
+		"hanbeon FailedAttempts kind=til":          "Sum GreaterThanThreshold 4 missing=notBreaching",  // a dead AI server fails jobs, never the function
 	}
 	for id, q := range tpl.ofType("AWS::SQS::Queue") {
 		if q["RedrivePolicy"] == nil { // dead letters: none is ever normal
@@ -97,6 +98,7 @@ var alarmMutations = []mutation{
 	{"what goes wrong rings", "the wrong way round", one("ApiFaultsAlarm.Properties.ComparisonOperator", "LessThanThreshold")},
 	{"what goes wrong rings", "the mean hides the slow", one("ApiLatencyAlarm.Properties.ExtendedStatistic", "p50")},
 	{"what goes wrong rings", "a dead reaper is silent", one("ReaperOverdueAlarm.Properties.TreatMissingData", "notBreaching")},
+	{"what goes wrong rings", "a dead AI server is silent", one("TilFailedAlarm", removed{})},
 	{"what goes wrong rings", "throttles are not seen", one("FanoutThrottlesAlarm.Properties.MetricName", "Invocations")},
 
 	{"alarms reach the topic and say what is up", "no action", one("TilAgeAlarm.Properties.AlarmActions", removed{})},

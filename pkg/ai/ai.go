@@ -148,6 +148,9 @@ func (c *Client) Complete(ctx context.Context, system, user, name string, schema
 	return text, err
 }
 
+// Wait is how long no call should be begun, since the server failed too often, does not accept the key, or said when to come back; 0: one may.
+func (c *Client) Wait() time.Duration { return c.breaker.wait(c.now()) }
+
 // ended is the error of a call whose context is over. ours says that it was ended by the caller, so nothing is known of the server.
 func ended(ctx context.Context) (err error, ours bool) {
 	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {

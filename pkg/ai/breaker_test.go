@@ -265,3 +265,33 @@ func TestAPanicBeneathIsNoCall(t *testing.T) {
 	answer = func(*http.Request) (*http.Response, error) { return nil, errors.New("down") }
 	times(t, 1, c, "later "+ai.ReasonUnreachable)
 }
+
+// Wait tells a worker to begin nothing: as long as the server asked for from its first 429 on, and while the breaker is open. An answer ends it.
+func TestWaitIsKnownBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	at := newClock()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "40")
+		w.WriteHeader(429)
+	})
+	c := s.client(t, func(cfg *ai.Config) { cfg.Now = at.now })
+	wait := func(when string, want time.Duration) {
+		t.Helper()
+		if got := c.Wait(); got != want {
+			t.Errorf("%s: wait %s, want %s", when, got, want)
+		}
+	}
+	wait("at first", 0)
+	times(t, 1, c, busy)
+	wait("after a 429", 40*time.Second)
+	at.move(15 * time.Second)
+	wait("a while later", 25*time.Second)
+	s.set(say(200, good))
+	ask(t.Context(), c)
+	wait("after an answer", 0)
+	s.set(say(500, ""))
+	times(t, 5, c, failed)
+	wait("with an open breaker", time.Minute)
+	at.move(time.Minute)
+	wait("half-open", 0)
+}

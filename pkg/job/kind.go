@@ -53,6 +53,12 @@ type Single interface {
 	Items(j Job, effects []once.Effect) []store.Write
 }
 
+// Waiting is an optional part of a Single kind whose outside is known, now and then, not to be worth a call: a circuit breaker that is open, a rate limit that named its end.
+type Waiting interface {
+	// Wait is how long no call should be begun; 0: one may. The worker hands messages back for about that long without claiming their jobs, so that waiting uses up no attempt.
+	Wait() time.Duration
+}
+
 // Scheduled is a kind with a calendar.
 type Scheduled interface {
 	Kind

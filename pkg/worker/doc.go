@@ -31,6 +31,7 @@
 //	a result                        published with COMPLETED and the freed slot, in one transaction
 //	a reason that does not pass     FAILED, the slot is free
 //	a reason that passes            PENDING after a pause, FAILED after the last attempt; the message comes again after the pause
+//	no call for now (job.Waiting)   the message is handed back before the claim: waiting for a breaker or a rate limit uses up no attempt
 //	the claim is lost               the call is stopped, its result refused, nothing written: the job was cancelled, or handed on by the reaper
 //	time runs out                   as a reason that passes: the call ends before the function is cut off
 //	no answer, the process dies     the lease runs out, and the reaper hands the job on

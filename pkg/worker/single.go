@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -92,6 +93,12 @@ func (w *Single) take(ctx context.Context, r events.SQSMessage) *handBack {
 	case j.NotBefore.After(now):
 		return &handBack{errors.New("its pause is not over"), j.NotBefore.Sub(now)}
 	}
+	if waiting, ok := w.kind.(job.Waiting); ok {
+		if pause := waiting.Wait(); pause > 0 {
+			log.InfoContext(ctx, "no call for now, message handed back", "pause", pause.Round(time.Second).String())
+			return &handBack{errors.New("no call for now"), min(pause+rand.N(pause/2+time.Second), queue.LongestBackoff)} // spread, so that not all come back at once
+		}
+	}
 	c, err := w.jobs.Claim(ctx, j)
 	if err != nil {
 		log.WarnContext(ctx, "not claimed, message handed back", "error", err)
@@ -136,6 +143,9 @@ func (w *Single) work(ctx context.Context, log *slog.Logger, c *job.Claim) *hand
 			state = j.State
 			return err
 		})
+	}
+	if reason != job.ReasonNothingToSummarise { // that is an answer, nobody need be woken for it
+		w.env.Metric(w.kind.Kind(), "FailedAttempts", 1)
 	}
 	log.ErrorContext(ctx, "attempt failed", took, "reason", reason, "state", state, "pause", pause.Round(time.Second).String(), "error", err)
 	switch {
@@ -249,7 +259,7 @@ func passing(err error, attempt int) (reason string, pause time.Duration) {
 	var later *job.LaterError
 	switch {
 	case errors.As(err, &later):
-		return later.Reason, min(max(pause, later.After), queue.LongestBackoff)
+		return later.Reason, min(max(0, later.After)+pause, queue.LongestBackoff) // both: jobs that were sent off together do not come back together
 	case errors.Is(err, context.DeadlineExceeded):
 		return reasonTimeout, pause
 	}

@@ -43,11 +43,11 @@ func TestHowACallEnds(t *testing.T) {
 		}), job.Failed, job.ReasonInvalid, 0, 0},
 
 		{"a reason that passes", fails(job.Later("busy", 0, no)), job.Pending, "busy", time.Second, 32 * time.Second},
-		{"... in five minutes", fails(job.Later("busy", 5*time.Minute, no)), job.Pending, "busy", 5 * time.Minute, 5 * time.Minute},
-		{"... in less than the engine's own pause at least", fails(job.Later("busy", time.Second, no)), job.Pending, "busy", time.Second, 32 * time.Second},
+		{"... in five minutes", fails(job.Later("busy", 5*time.Minute, no)), job.Pending, "busy", 5*time.Minute + time.Second, 5*time.Minute + 32*time.Second},
+		{"... in a second", fails(job.Later("busy", time.Second, no)), job.Pending, "busy", 2 * time.Second, 33 * time.Second},
 		{"... tomorrow", fails(job.Later("busy", 24*time.Hour, no)), job.Pending, "busy", own, own},
 		{"... in the past", fails(job.Later("busy", -time.Hour, no)), job.Pending, "busy", time.Second, 32 * time.Second},
-		{"... wrapped", fails(fmt.Errorf("til: %w", job.Later("busy", 5*time.Minute, no))), job.Pending, "busy", 5 * time.Minute, 5 * time.Minute},
+		{"... wrapped", fails(fmt.Errorf("til: %w", job.Later("busy", 5*time.Minute, no))), job.Pending, "busy", 5*time.Minute + time.Second, 5*time.Minute + 32*time.Second},
 		{"any other error", fails(no), job.Pending, "error", time.Second, 32 * time.Second},
 		{"a time-out of its own", fails(fmt.Errorf("post: %w", context.DeadlineExceeded)), job.Pending, "timeout", time.Second, 32 * time.Second},
 		{"a panic of the call", func(d *desk) {

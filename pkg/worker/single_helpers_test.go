@@ -33,11 +33,18 @@ type summary struct {
 	result func(ctx context.Context, j job.Job) ([]once.Effect, error) // nil: a text at once
 	items  func(j job.Job, e []once.Effect) []store.Write              // nil: the text and revision + 1
 
+	wait time.Duration // no call before
+
 	mu    sync.Mutex
 	calls []job.Job // the outside calls, with the job as it was claimed
 }
 
-var _ job.Single = (*summary)(nil)
+var (
+	_ job.Single  = (*summary)(nil)
+	_ job.Waiting = (*summary)(nil)
+)
+
+func (s *summary) Wait() time.Duration { return s.wait }
 
 func (s *summary) Kind() once.Kind { return til }
 

@@ -52,7 +52,10 @@ type Kind struct {
 	model Model
 }
 
-var _ job.Single = (*Kind)(nil)
+var (
+	_ job.Single  = (*Kind)(nil)
+	_ job.Waiting = (*Kind)(nil)
+)
 
 // New makes the kind. zone is the business time zone, which says when a day begins. model may be nil where no summary is made: to open jobs and to read.
 func New(s store.Store, zone *time.Location, model Model) *Kind {
@@ -61,6 +64,14 @@ func New(s store.Store, zone *time.Location, model Model) *Kind {
 
 // Kind implements job.Kind.
 func (k *Kind) Kind() once.Kind { return Name }
+
+// Wait implements job.Waiting: what the model says of itself, if it does.
+func (k *Kind) Wait() time.Duration {
+	if m, ok := k.model.(job.Waiting); ok {
+		return m.Wait()
+	}
+	return 0
+}
 
 // FieldError says which field of a request is wrong: `memberId` or `date`.
 type FieldError struct {
