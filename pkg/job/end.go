@@ -189,7 +189,7 @@ func (s *Store) CountResend(ctx context.Context, seen Job, what Resent) (counted
 	if err != nil {
 		return false, err
 	}
-	was := map[Resent]int{ResentSegments: seen.SegmentResends, ResentSubjects: seen.SubjectResends, ResentMessage: seen.Resends}[what]
+	was := seen.resends(what)
 	conds := []store.Cond{store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals(string(what), was)}
 	if seen.Single() {
 		conds = append(conds, store.Equals("attempt", seen.Attempt))
@@ -199,4 +199,24 @@ func (s *Store) CountResend(ctx context.Context, seen Job, what Resent) (counted
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// UncountResend takes a counted re-send back that did not get through: it must still be the last. The time of it stays, so that the next is not made at once.
+func (s *Store) UncountResend(ctx context.Context, seen Job, what Resent) error {
+	key, err := keyOf(seen.ID)
+	if err != nil {
+		return err
+	}
+	was := seen.resends(what)
+	err = s.store.Transact(ctx, store.Update(key, store.Attrs{string(what): was}, nil,
+		store.Equals("state", string(seen.State)), store.Equals("ending", ""), store.Equals(string(what), was+1)))
+	if isRefused(err) && !neverAccepted(err) {
+		return nil // it went on meanwhile
+	}
+	return err
+}
+
+// resends is one of the counters of a job as it was read.
+func (j Job) resends(what Resent) int {
+	return map[Resent]int{ResentSegments: j.SegmentResends, ResentSubjects: j.SubjectResends, ResentMessage: j.Resends}[what]
 }

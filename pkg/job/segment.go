@@ -136,11 +136,18 @@ func (s *Store) Advance(ctx context.Context, j Job, n int, from Segment, p Page,
 
 // Manifest calls f for every advanced page of a job: these pages say who must be settled. A page that was frozen and never advanced is no part of it.
 func (s *Store) Manifest(ctx context.Context, j Job, f func(segment int, p Page) error) error {
+	return s.ManifestFrom(ctx, j, 0, f)
+}
+
+// ManifestFrom is Manifest in another order: it begins with one of the segments, and comes to those before it last. Whoever may not get through in one go begins somewhere else each time.
+func (s *Store) ManifestFrom(ctx context.Context, j Job, first int, f func(segment int, p Page) error) error {
 	segments, err := s.SegmentsOf(ctx, j)
 	if err != nil {
 		return err
 	}
-	for n, seg := range segments {
+	for i := range segments {
+		n := (first + i) % len(segments)
+		seg := segments[n]
 		for ordinal := range seg.Ordinal {
 			p, ok, err := s.PageAt(ctx, j, n, ordinal)
 			if err != nil {

@@ -22,6 +22,9 @@ const (
 	// NeverStarted is when a PENDING job fails. It is hours, because a backlog in the queue is no death.
 	NeverStarted = 6 * time.Hour
 
+	// Patience is how long after its opening a job is given re-sends that did not get through once more, without counting them.
+	Patience = 24 * time.Hour
+
 	// MaxResends is how often a stalled job gets its messages again before it is settled without.
 	MaxResends = 3
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -39,6 +40,11 @@ func (r *Reaper) Handle(ctx context.Context) error {
 	slots, err := r.jobs.Slots(ctx)
 	if err != nil {
 		errs = append(errs, err)
+	}
+	// From somewhere else each time: if time runs out, it is not always the same jobs that wait.
+	if n := len(slots); n > 0 {
+		first := rand.IntN(n)
+		slots = append(slots[first:n:n], slots[:first]...)
 	}
 	stalled := 0
 	for _, held := range slots {
@@ -117,10 +123,7 @@ func (r *Reaper) act(ctx context.Context, a Action, s Snapshot, held job.Slot) e
 		_, err := r.jobs.Close(ctx, j.ID)
 		return err
 	case SendMessage:
-		if ok, err := r.jobs.CountResend(ctx, j, job.ResentMessage); !ok || err != nil {
-			return err
-		}
-		return dispatch.SendSingle(ctx, r.env.Queue, j)
+		return r.resend(ctx, j, job.ResentMessage, func() error { return dispatch.SendSingle(ctx, r.env.Queue, j) })
 	case Requeue:
 		if ok, err := r.jobs.Requeue(ctx, j); !ok || err != nil {
 			return err
@@ -140,15 +143,9 @@ func (r *Reaper) act(ctx context.Context, a Action, s Snapshot, held job.Slot) e
 		_, _, err := r.jobs.Fail(ctx, j, job.ReasonFanOut)
 		return err
 	case SendSegments:
-		if ok, err := r.jobs.CountResend(ctx, j, job.ResentSegments); !ok || err != nil {
-			return err
-		}
-		return dispatch.SendSegments(ctx, r.env.Queue, j, s.Segments)
+		return r.resend(ctx, j, job.ResentSegments, func() error { return dispatch.SendSegments(ctx, r.env.Queue, j, s.Segments) })
 	case SendSubjects:
-		if ok, err := r.jobs.CountResend(ctx, j, job.ResentSubjects); !ok || err != nil {
-			return err
-		}
-		return r.sendUnsettled(ctx, j)
+		return r.resend(ctx, j, job.ResentSubjects, func() error { return r.sendUnsettled(ctx, j) })
 	case Exhaust:
 		if j.SubjectResends <= MaxResends {
 			// Counted like a re-send, so that a run that does not get through goes on at the next instead of waiting for the job to stall again.
@@ -159,6 +156,20 @@ func (r *Reaper) act(ctx context.Context, a Action, s Snapshot, held job.Slot) e
 		return r.exhaust(ctx, j)
 	}
 	return fmt.Errorf("unknown action %q", a)
+}
+
+// resend counts a re-send, and makes it. One that did not get through, because the queue refuses or time runs out on the way through a large manifest, is taken back, so that nobody is given up who was never sent
+// again: after the pause the next finds settled what this one has sent, and gets further. A process that dies in between leaves it counted, and a job that is no better off after Patience gets no more
+// allowances: both bound what a job can cost.
+func (r *Reaper) resend(ctx context.Context, j job.Job, what job.Resent, send func() error) error {
+	if ok, err := r.jobs.CountResend(ctx, j, what); !ok || err != nil {
+		return err
+	}
+	err := send()
+	if err != nil && r.env.Now().Sub(j.CreatedAt) < Patience {
+		err = errors.Join(err, r.jobs.UncountResend(ctx, j, what))
+	}
+	return err
 }
 
 // sendUnsettled sends the messages of all subjects of the manifest that are not settled.
@@ -175,7 +186,7 @@ func (r *Reaper) sendUnsettled(ctx context.Context, j job.Job) error {
 // unsettled calls f with the unsettled subjects of each page of the manifest: those without an applied entry of this job and without a settlement.
 func (r *Reaper) unsettled(ctx context.Context, j job.Job, kind job.Bulk, f func([]string) error) error {
 	entries := ledger.New(r.env.Store, kind.Ledger(), r.env.Now)
-	return r.jobs.Manifest(ctx, j, func(_ int, p job.Page) error {
+	return r.jobs.ManifestFrom(ctx, j, rand.IntN(max(1, j.Segments)), func(_ int, p job.Page) error {
 		if len(p.Subjects) == 0 {
 			return nil
 		}
